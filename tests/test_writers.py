@@ -26,7 +26,7 @@ _LOG: Final = "the log: records pass the redactors of the session before it gets
 ALLOWED: Final = {
     WRITER: "the writer itself",
     "amplifier-kit/amplifier_kit/guard/files/configured_file.py": "opens for others, which mask what they append",
-    "amplifier-kit/amplifier_kit/guard/files/staged_write.py": "files of the project, written as the tools were asked",
+    "amplifier-kit/amplifier_kit/guard/files/changes.py": "files of the project, written as the tools were asked",
     "amplifier-kit/amplifier_kit/guard/git/private_dir.py": _ELSEWHERE,
     "amplifier-kit/amplifier_kit/log/blobs.py": _LOG,
     "amplifier-kit/amplifier_kit/log/writer.py": _LOG,

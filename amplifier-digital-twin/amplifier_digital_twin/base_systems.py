@@ -154,7 +154,7 @@ async def check_host_packages(packages: Sequence[str]) -> None:
 
 
 async def _checked(tar: Tar) -> Path:
-    from amplifier_foundation.sources.threads import in_thread
+    from amplifier_kit.threads import in_thread
 
     def digest() -> str:
         import hashlib

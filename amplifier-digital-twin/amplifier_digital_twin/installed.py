@@ -95,7 +95,7 @@ async def read_files(
     twin: Twin, user: User, patterns: Sequence[str], max_bytes: int = MAX_BYTES
 ) -> dict[str, bytes | None]:
     """Return the files that patterns find, by absolute path; None for a link, which is never followed."""
-    from amplifier_foundation.sources.threads import in_thread
+    from amplifier_kit.threads import in_thread
 
     with tempfile.TemporaryFile() as archive:
         await twin.get(patterns, user, archive, max_bytes)

@@ -83,7 +83,7 @@ class EngineExec:
         What has cut itself off from the command is told from what others left only by its age, and so is ended only
         when no other command has run meanwhile.
         """
-        from amplifier_foundation.sources.threads import in_thread
+        from amplifier_kit.threads import in_thread
 
         init = await self._engine.pid(self._container)
         if output.pid is None or init is None:

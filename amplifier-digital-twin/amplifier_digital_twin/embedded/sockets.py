@@ -15,7 +15,7 @@ from typing import Any
 from amplifier_digital_twin.embedded import namespaces, net_helper, syscalls
 from amplifier_digital_twin.embedded.passage import memory_file
 from amplifier_digital_twin.errors import TwinError
-from amplifier_foundation.sources.threads import in_thread
+from amplifier_kit.threads import in_thread
 
 _SCRIPT = Path(__file__).with_name("net_helper.py")
 _REMEDY = "Look whether the twin runs; `amplifier-digital-twin doctor` says what this machine can do."

@@ -72,7 +72,7 @@ class GitMirror:
 
         Raises TwinError, and then serves what it did before.
         """
-        from amplifier_foundation.sources.threads import in_thread
+        from amplifier_kit.threads import in_thread
 
         self._generation += 1
         folder = self._folder / str(self._generation)
@@ -105,7 +105,7 @@ class GitMirror:
 
     async def close(self) -> None:
         """Stop answering and remove the exports; a second time does nothing."""
-        from amplifier_foundation.sources.threads import in_thread
+        from amplifier_kit.threads import in_thread
 
         await self._site.close()
         await self._packing.close()
@@ -147,7 +147,7 @@ class GitMirror:
 
     async def has_commit(self, url: str, commit: str) -> bool:
         """Tell whether a commit is in the history that is served for a URL."""
-        from amplifier_foundation.sources.threads import in_thread
+        from amplifier_kit.threads import in_thread
 
         address = GitAddress.parse(url)
         found = self._exported.get(address) if address is not None else None

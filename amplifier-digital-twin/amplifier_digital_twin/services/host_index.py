@@ -21,8 +21,8 @@ from amplifier_digital_twin.services.link_folder import files_in, is_file_of, pi
 from amplifier_digital_twin.services.link_judge import LinkJudge, LinkRefusedError
 from amplifier_digital_twin.value import Value
 from amplifier_foundation.sources.download import proxy_for
-from amplifier_foundation.sources.threads import in_thread
 from amplifier_foundation.sources.uri import without_secrets
+from amplifier_kit.threads import in_thread
 
 if TYPE_CHECKING:
     import ssl

@@ -45,7 +45,7 @@ def local_file(path: Path, url: str) -> IndexFile:
 
 async def pieces(path: Path) -> AsyncIterator[bytes]:
     """Yield the content of a file without blocking the event loop; raise OSError."""
-    from amplifier_foundation.sources.threads import in_thread
+    from amplifier_kit.threads import in_thread
 
     with await in_thread(lambda: path.open("rb")) as file:
         while piece := await in_thread(lambda: file.read(_PIECE)):

@@ -29,7 +29,7 @@ from amplifier_digital_twin.services.index_pages import (
     wants_json,
 )
 from amplifier_digital_twin.services.override import Override
-from amplifier_foundation.sources.threads import in_thread
+from amplifier_kit.threads import in_thread
 
 if TYPE_CHECKING:
     from amplifier_digital_twin.services.decisions import Decisions, Verdict

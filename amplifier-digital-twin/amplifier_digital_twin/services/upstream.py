@@ -25,7 +25,7 @@ from amplifier_digital_twin.services.endpoints import (
 )
 from amplifier_digital_twin.services.http_wire import Peer, SocketWire, TlsWire, Wire
 from amplifier_foundation.sources.download import proxy_for
-from amplifier_foundation.sources.threads import in_thread
+from amplifier_kit.threads import in_thread
 
 #: Returns a socket connected to a host and port inside the universe.
 Inside = Callable[[str, int], Awaitable[socket.socket]]

@@ -80,7 +80,7 @@ class Workshop:
 
     async def _take(self, pattern: str, name: str, target: Path) -> Path:
         """Bring what a pattern finds out of the twin, and look at the one wheel of a name among it."""
-        from amplifier_foundation.sources.threads import in_thread
+        from amplifier_kit.threads import in_thread
 
         if pattern not in self._pulled:
             self._pulled[pattern] = await self._pull(pattern)

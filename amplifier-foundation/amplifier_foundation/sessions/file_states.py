@@ -18,7 +18,7 @@ from typing import IO, Any, Literal
 
 from amplifier_foundation.files import make_private
 from amplifier_kit.guard.files import FileError, Place, Roots, open_file, reach
-from amplifier_kit.guard.files.staged_write import hidden_name
+from amplifier_kit.guard.files.changes import hidden_name
 
 __all__ = ["LARGEST", "CopyStore", "FileState", "PathChangedError", "Restoration", "real_path", "route", "state_at"]
 
@@ -288,13 +288,10 @@ class Restoration:
                 os.fsync(file.fileno())
 
     def _make_folders(self, place: Place) -> None:
-        for number, name in reversed(list(enumerate(reversed(place.missing)))):
-            try:
-                os.mkdir(name, dir_fd=place.folder)
-                self._made.append(place.path.parents[number])
-            except FileExistsError:
-                pass  # another process has just created it
-            place.enter(name)
+        def note(folder: int, name: str) -> None:
+            self._made.append(place.path.parents[len(place.missing) - 1])
+
+        place.make_folders(on_made=note)
 
     def _discard(self) -> None:
         for fresh in self._fresh.values():

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from amplifier_foundation.files import make_private, replace_file
 from amplifier_foundation.sources.content import META_NAME, content_hash
 from amplifier_foundation.sources.fetched import SourceError
-from amplifier_foundation.sources.threads import in_thread
+from amplifier_kit.threads import in_thread
 
 #: How often a process looks whether another one has done with an entry, in seconds.
 _POLL: Final = 0.05

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
-from amplifier_foundation.sources.threads import in_thread
 from amplifier_foundation.sources.uri import without_secrets
+from amplifier_kit.threads import in_thread
 
 if TYPE_CHECKING:
     import ssl

@@ -180,7 +180,7 @@ class Fetcher:
         """Return what tells this version of a source from others: the ref, or the content of a local archive."""
         if source.kind != "zip" or source.is_remote:
             return source.ref
-        from amplifier_foundation.sources.threads import in_thread
+        from amplifier_kit.threads import in_thread
 
         return await in_thread(lambda: _file_hash(_local_archive(source), source))
 
@@ -237,7 +237,7 @@ async def _unpack(archive: Path, folder: Path, source: SourceUri) -> None:
     import threading
 
     from amplifier_foundation.sources.archive import unpack
-    from amplifier_foundation.sources.threads import in_thread
+    from amplifier_kit.threads import in_thread
 
     stopped = threading.Event()
     await in_thread(

@@ -136,7 +136,7 @@ class _Attempt:
         """Take away what a failed command left."""
         import shutil
 
-        from amplifier_foundation.sources.threads import in_thread
+        from amplifier_kit.threads import in_thread
 
         def empty() -> None:
             for entry in self._folder.iterdir():

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sources.environment import Environment, installed_in, unmet
-from amplifier_foundation.sources.threads import in_thread
 from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
 from amplifier_kit.guard.processes.programs import find_program
+from amplifier_kit.threads import in_thread
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -16,9 +16,9 @@ from amplifier_kit.guard.files import (
     Workspace,
     Written,
     exclusive_access,
-    in_thread,
     shown,
 )
+from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_apply_patch._draft import Draft, Effect, Note, Step
 from amplifier_module_tool_apply_patch._patch import Kind, Operation, parse_diff, parse_patch
 
@@ -85,7 +85,7 @@ class ApplyPatch:
         call = self._workspace.call(self.name, self.action, input)
         try:
             steps = await self._reached(call, _operations(input), _named_plainly(input))
-            warnings = await in_thread(lambda stop: self._apply(call, steps, draft, written, stop))
+            warnings = await run_stoppable(lambda stop: self._apply(call, steps, draft, written, stop))
         except FileError as raised:
             error = await self._workspace.disclosable(call, raised)
             return ToolResult(success=False, output=error.message, error={"message": error.message, "code": error.code})

@@ -45,7 +45,7 @@ async def test_a_patch_that_does_not_fit_tells_nothing(
     locked.write_text(content, encoding="utf-8")
     code, message = await desk.refused(patch=_update(*lines))
     assert code == "unreadable"
-    assert message.startswith(f"{locked} does not fit this change, and nothing was written. What it holds is not shown")
+    assert message.startswith(f"{locked} does not fit this change, and nothing was written. Its content is not shown")
     assert "CANARY" not in message
     assert desk.tree() == {"secret": content.encode()}
 
@@ -58,7 +58,7 @@ async def test_a_file_that_exists_is_not_shown(desk: Any, locked: Path, project:
     for patch in (made, moved):
         code, message = await desk.refused(patch=patch)
         assert code == "unreadable"
-        assert message.startswith(f"{locked} exists already; update it instead. What it holds is not shown")
+        assert message.startswith(f"{locked} exists already; update it instead. Its content is not shown")
         assert "CANARY" not in message
 
 

@@ -19,9 +19,9 @@ from amplifier_kit.guard.files import (
     discloses,
     encode,
     exclusive_access,
-    in_thread,
     read_content,
 )
+from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import _inputs
 from amplifier_module_tool_filesystem._matching import edit
 from amplifier_module_tool_filesystem._missing import missing
@@ -74,7 +74,7 @@ class EditFile:
             path = _inputs.path(input)
             wish = _wish(input)
             place = await self._workspace.reach(call, path)
-            done = await in_thread(lambda stop: self._edit(call, place, wish, written, stop))
+            done = await run_stoppable(lambda stop: self._edit(call, place, wish, written, stop))
         except FileError as error:
             return _inputs.failure(await self._workspace.disclosable(call, error))
         finally:

@@ -7,7 +7,8 @@ import threading
 from typing import Any, ClassVar, NamedTuple
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.files import READ, FileError, Place, Workspace, as_file_error, in_thread, open_file
+from amplifier_kit.guard.files import READ, FileError, Place, Workspace, as_file_error, open_file
+from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import _inputs
 from amplifier_module_tool_filesystem._lines import LONGEST_LINE, read_window
 from amplifier_module_tool_filesystem._listing import list_folder
@@ -59,7 +60,7 @@ class ReadFile:
             offset = _inputs.number(input, "offset", _OFFSET)
             limit = _inputs.number(input, "limit", _LIMIT)
             place = await self._workspace.reach(self._workspace.call(self.name, self.action, input), path)
-            answer = await in_thread(lambda stop: self._answer(place, offset, limit, stop))
+            answer = await run_stoppable(lambda stop: self._answer(place, offset, limit, stop))
         except FileError as error:
             return _inputs.failure(error)
         await self._workspace.announce_read(place.path, len(answer.output["content"].encode("utf-8", "replace")))

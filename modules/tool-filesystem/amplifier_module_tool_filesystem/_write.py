@@ -23,12 +23,12 @@ from amplifier_kit.guard.files import (
     discloses,
     encode,
     exclusive_access,
-    in_thread,
     is_binary,
     newline_of,
     open_file,
     sniff,
 )
+from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import _inputs
 
 __all__ = ["WriteFile"]
@@ -80,7 +80,7 @@ class WriteFile:
             if path.rpartition("/")[2] in ("", "."):
                 raise FileError("is_directory", f"{path} names a folder, not a file")
             place = await self._workspace.reach(call, path)
-            done = await in_thread(lambda stop: self._write(call, place, content, written, stop))
+            done = await run_stoppable(lambda stop: self._write(call, place, content, written, stop))
         except FileError as error:
             return _inputs.failure(await self._workspace.disclosable(call, error))
         finally:

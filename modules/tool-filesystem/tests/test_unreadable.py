@@ -43,7 +43,7 @@ async def test_a_failed_edit_tells_nothing(desk: Any, locked: Path, content: byt
     code, message = await desk.refused("edit_file", file_path="secret", old_string=old, new_string=new)
     assert code == "unreadable"
     assert message == (
-        f"{locked} does not fit this change, and nothing was written. What it holds is not shown: {locked} is not "
+        f"{locked} does not fit this change, and nothing was written. Its content is not shown: {locked} is not "
         "allowed: deny by policy 'no-reading'"
     )
     assert locked.read_bytes() == content

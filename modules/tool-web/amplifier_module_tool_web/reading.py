@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.guard.files import in_thread
 from amplifier_kit.guard.processes.command import CommandTimeoutError, run_program
+from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_web.plain import plain_text
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ async def _readable(page: str, url: str) -> str:
     data = json.dumps(request).encode() + b"\n" + page.encode("utf-8", "replace")
     try:
         # A thread, which can be waited for when the caller is cancelled: the process is gone before this returns.
-        return (await in_thread(lambda stop: _run_reader(data, stop), grace=None)).decode("utf-8", "replace")
+        return (await run_stoppable(lambda stop: _run_reader(data, stop), grace=None)).decode("utf-8", "replace")
     except _UnreadableError as error:
         logger.warning("tool-web: %s: returning the page's text without its tags only: %s", url, error)
         return ""

@@ -19,9 +19,9 @@ from amplifier_kit.guard.files import (
     Written,
     check_writable,
     exclusive_access,
-    in_thread,
     shown,
 )
+from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_web.failure import Failure
 
 
@@ -54,7 +54,7 @@ class SavedFile:
                 return self._workspace.write(self._call, [change], written, stop)
 
         try:
-            return await in_thread(work)
+            return await run_stoppable(work)
         except FileError as error:
             raise Failure(error.code, f"nothing was saved: {error.message}") from error
         finally:
@@ -80,7 +80,7 @@ class Saving:
             # The session was asked for a fetch, not for a file: it is asked now, whatever the name.
             place = await self._workspace.reach(call, name, must_ask=True)
             try:
-                before = await in_thread(lambda stop: check_writable(place, self._workspace.settings.writing))
+                before = await run_stoppable(lambda stop: check_writable(place, self._workspace.settings.writing))
             except BaseException:
                 place.close()
                 raise

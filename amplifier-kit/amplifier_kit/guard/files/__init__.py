@@ -1,16 +1,22 @@
 """Read and write files below allowed folders, without following links unchecked or leaving half-written files."""
 
-from amplifier_kit.guard.files.changes import Change, apply_changes, check_writable
-from amplifier_kit.guard.files.config import FileAccess, FileConfig
-from amplifier_kit.guard.files.errors import FileError, as_file_error, discloses, shown
-from amplifier_kit.guard.files.line_search import LineMatch, find_lines, nearest_line
-from amplifier_kit.guard.files.read import LARGEST_TEXT, Content, Snapshot, open_file, read_content
-from amplifier_kit.guard.files.roots import Roots
-from amplifier_kit.guard.files.staged_write import Staged, Stopped
-from amplifier_kit.guard.files.text_format import SAMPLE, Text, TextFormat, decode, encode, is_binary, newline_of, sniff
-from amplifier_kit.guard.files.threads import exclusive_access, in_thread
-from amplifier_kit.guard.files.walk import Identity, Place, reach
-from amplifier_kit.guard.files.workspace import READ, WRITE, FileCall, Workspace, Written
+from amplifier_kit.guard.files.changes import Change, Stopped, apply_changes, check_writable, exclusive_access
+from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error, discloses, reach, shown
+from amplifier_kit.guard.files.read import LARGEST_TEXT, Snapshot, open_file, read_content
+from amplifier_kit.guard.files.text import (
+    SAMPLE,
+    LineMatch,
+    Text,
+    TextFormat,
+    decode,
+    encode,
+    find_lines,
+    is_binary,
+    nearest_line,
+    newline_of,
+    sniff,
+)
+from amplifier_kit.guard.files.workspace import READ, WRITE, FileAccess, FileCall, FileConfig, Workspace, Written
 
 __all__ = [
     "LARGEST_TEXT",
@@ -18,17 +24,14 @@ __all__ = [
     "SAMPLE",
     "WRITE",
     "Change",
-    "Content",
     "FileAccess",
     "FileCall",
     "FileConfig",
     "FileError",
-    "Identity",
     "LineMatch",
     "Place",
     "Roots",
     "Snapshot",
-    "Staged",
     "Stopped",
     "Text",
     "TextFormat",
@@ -42,7 +45,6 @@ __all__ = [
     "encode",
     "exclusive_access",
     "find_lines",
-    "in_thread",
     "is_binary",
     "nearest_line",
     "newline_of",

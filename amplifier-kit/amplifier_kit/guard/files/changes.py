@@ -2,25 +2,61 @@
 
 All new content is on disk before the first file changes, so a full disk fails the call before any change. If a later
 file fails anyway, the earlier ones are restored. A process that is killed in between leaves every file complete, either
-old or new.
+old or new. Where the system supports it, new content has no name until it is moved into place, so a killed process
+leaves nothing behind.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
-from amplifier_kit.guard.files.errors import FileError, as_file_error
+from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error
 from amplifier_kit.guard.files.read import Snapshot
-from amplifier_kit.guard.files.roots import Roots
-from amplifier_kit.guard.files.staged_write import Staged, Stopped, hidden_name
-from amplifier_kit.guard.files.walk import Place
 
-__all__ = ["Change", "apply_changes", "check_writable"]
+__all__ = ["Change", "Staged", "Stopped", "apply_changes", "check_writable", "exclusive_access", "hidden_name"]
+
+_CHUNK: Final = 1 << 20
+_NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0)
+#: Errors of file systems without O_TMPFILE.
+_UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+#: A write drops the capabilities of a program, so they are not copied.
+_DROPPED: Final = ("security.capability",)
+
+
+class Stopped(Exception):
+    """The caller cancelled the work; nothing was changed."""
+
+
+class _Lock:
+    """A lock that is dropped when no thread holds or wants it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_locks: weakref.WeakValueDictionary[Path, _Lock] = weakref.WeakValueDictionary()
+_locks_lock = threading.Lock()
+
+
+@contextmanager
+def exclusive_access(paths: Iterable[Path]) -> Iterator[None]:
+    """Keep other threads of this process from changing the same files between reading and writing them."""
+    with ExitStack() as stack:
+        for path in sorted(set(paths)):
+            with _locks_lock:
+                lock = _locks.setdefault(path, _Lock())
+            stack.callback(lambda held: None, lock)
+            stack.enter_context(lock.lock)
+        yield
 
 
 @dataclass(frozen=True)
@@ -41,14 +77,22 @@ def check_writable(place: Place, roots: Roots) -> Snapshot:
     """Return the state of a place that may be written, a regular file or nothing; raises FileError otherwise."""
     roots.check(place, "written")
     status = place.status()
-    if place.name == "." or (status is not None and stat.S_ISDIR(status.st_mode)):
+    mode = 0 if status is None else status.st_mode
+    if place.name == "." or stat.S_ISDIR(mode):
         raise FileError("is_directory", f"{place.named} is a folder")
-    if status is not None:
-        if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-            raise FileError("special_file", f"{place.named} is not a regular file")
-        if stat.S_ISREG(status.st_mode) and not _may_write(place):
-            raise FileError("read_only", f"{place.named} is write-protected")
+    if status is not None and not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+        raise FileError("special_file", f"{place.named} is not a regular file")
+    if stat.S_ISREG(mode) and not _may_write(place):
+        raise FileError("read_only", f"{place.named} is write-protected")
     return Snapshot(status)
+
+
+def _may_write(place: Place) -> bool:
+    # Replacing a file needs no permission on the file itself, so its write protection is checked here.
+    try:
+        return os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=True, follow_symlinks=False)
+    except NotImplementedError:
+        return os.access(place.path, os.W_OK)
 
 
 def apply_changes(changes: Sequence[Change], roots: Roots, stop: threading.Event) -> None:
@@ -60,54 +104,52 @@ def apply_changes(changes: Sequence[Change], roots: Roots, stop: threading.Event
         steps: list[_Step] = []
         for change in changes:
             with as_file_error(f"{change.place.named} cannot be written"):
-                step = _Step(change, stop, has_way_back=len(changes) > 1)
+                step = _Step(change, stop, is_undoable=len(changes) > 1)
             stack.callback(step.close)
             steps.append(step)
         if stop.is_set():
             raise Stopped
         for step in steps:
             step.verify(roots)
-        _carry_out(steps, roots)
-
-
-def _carry_out(steps: Sequence[_Step], roots: Roots) -> None:
-    begun: list[_Step] = []
-    try:
-        for step in steps:
-            begun.append(step)
-            step.verify(roots)
-            with as_file_error(f"{step.change.place.named} cannot be written"):
-                step.go()
-    except BaseException as error:
-        stuck = [step.change.place.named for step in reversed(begun) if not step.undo()]
-        if stuck:
-            raise FileError(
-                "partial", f"{error}. These files could not be restored and have changed: {', '.join(stuck)}"
-            ) from error
-        raise
+        begun: list[_Step] = []
+        try:
+            for step in steps:
+                begun.append(step)
+                step.verify(roots)
+                with as_file_error(f"{step.change.place.named} cannot be written"):
+                    step.apply()
+        except BaseException as error:
+            stuck = [step.change.place.named for step in reversed(begun) if not step.undo()]
+            if stuck:
+                raise FileError(
+                    "partial", f"{error}. These files could not be restored and have changed: {', '.join(stuck)}"
+                ) from error
+            raise
 
 
 class _Step:
     """One change, prepared."""
 
-    def __init__(self, change: Change, stop: threading.Event, *, has_way_back: bool) -> None:
+    def __init__(self, change: Change, stop: threading.Event, *, is_undoable: bool) -> None:
         self.change = change
+        self._is_undoable = is_undoable
+        self._is_done = False
         self._new: Staged | None = None
         self._old: Staged | None = None
+        #: The name of a removed file until the change is final.
         self._aside: str | None = None
-        self._made: list[tuple[int, str]] = []
-        self._is_done = False
-        self._has_way_back = has_way_back
+        self._made_folders: list[tuple[int, str]] = []
+        if change.content is None:
+            return
         place, status = change.place, change.before.status
-        try:
-            if change.content is not None:
-                self._new = Staged(place, change.content, status, stop, mode=change.mode)
-            if has_way_back and change.content is not None and status is not None:
-                assert change.original is not None
+        self._new = Staged(place, change.content, status, stop, mode=change.mode)
+        if is_undoable and status is not None:
+            assert change.original is not None
+            try:
                 self._old = Staged(place, change.original, status, stop)
-        except BaseException:
-            self.close()
-            raise
+            except BaseException:
+                self.close()
+                raise
 
     def verify(self, roots: Roots) -> None:
         """Raise FileError when the place has changed or moved."""
@@ -116,13 +158,14 @@ class _Step:
         if not self.change.before.is_same(place.status()):
             raise FileError("changed_meanwhile", f"{place.named} was changed by another process; read it again")
 
-    def go(self) -> None:
+    def apply(self) -> None:
         """Change the place; raises OSError."""
         place = self.change.place
         if self._new is not None:
-            self._make_folders()
+            made = self._made_folders
+            place.make_folders(on_made=lambda folder, name: made.append((os.dup(folder), name)))
             self._new.put(place.folder, place.name, is_new=self.change.before.status is None)
-        elif self._has_way_back:
+        elif self._is_undoable:
             aside = hidden_name()
             os.rename(place.name, aside, src_dir_fd=place.folder, dst_dir_fd=place.folder)
             self._aside = aside
@@ -132,17 +175,18 @@ class _Step:
 
     def undo(self) -> bool:
         """Restore the old state; return False when that fails."""
-        place = self.change.place
+        place, status = self.change.place, self.change.before.status
         try:
             if self._aside is not None:
                 os.rename(self._aside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
                 self._aside = None
-            elif self._is_done and self._old is not None:
+            elif self._is_done and self._old is not None and status is not None:
                 self._old.put(place.folder, place.name, is_new=False)
-                self._keep_times()
+                times = (status.st_atime_ns, status.st_mtime_ns)
+                os.utime(place.name, ns=times, dir_fd=place.folder, follow_symlinks=False)
             elif self._is_done:
                 os.unlink(place.name, dir_fd=place.folder)
-            for folder, name in reversed(self._made):
+            for folder, name in reversed(self._made_folders):
                 os.rmdir(name, dir_fd=folder)
         except OSError:
             self._aside = None  # the file moved aside is the only copy left: keep it
@@ -158,30 +202,119 @@ class _Step:
             aside, self._aside = self._aside, None
             with as_file_error(f"{self.change.place.named} was moved to {aside} and cannot be removed"):
                 os.unlink(aside, dir_fd=self.change.place.folder)
-        for folder, _ in self._made:
+        for folder, _ in self._made_folders:
             os.close(folder)
-        self._made.clear()
+        self._made_folders.clear()
 
-    def _make_folders(self) -> None:
-        place = self.change.place
-        for name in place.missing:
+
+class Staged:
+    """New content, on disk but not in place yet. Always call `discard` at the end."""
+
+    def __init__(
+        self,
+        place: Place,
+        content: bytes,
+        like: os.stat_result | None,
+        stop: threading.Event,
+        *,
+        mode: int | None = None,
+    ) -> None:
+        """Write the content, with mode, owner and attributes of the present file when `like` is its status.
+
+        A new file gets `mode`, or the usual one. Raises OSError, also for a full disk, and Stopped; then nothing is
+        left.
+        """
+        self._folder = os.dup(place.folder)
+        self._file = -1
+        self._name: str | None = None
+        try:
+            self._open(0o666 if like is None else 0o600)
+            view = memoryview(content)
+            while view:
+                if stop.is_set():
+                    raise Stopped
+                view = view[os.write(self._file, view[:_CHUNK]) :]
+            if like is not None:
+                self._resemble(place, like)
+            elif mode is not None:
+                os.fchmod(self._file, mode & 0o777)
+            os.fsync(self._file)
+        except BaseException:
+            self.discard()
+            raise
+
+    def put(self, folder: int, name: str, *, is_new: bool) -> None:
+        """Move the content into place atomically; with `is_new`, never over an existing file. Raises OSError."""
+        if is_new:
+            self._link(folder, name)
+            return
+        fresh = hidden_name()
+        self._link(folder, fresh)
+        try:
+            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(fresh, dir_fd=folder)
+            raise
+
+    def discard(self) -> None:
+        """Remove content that was not put in place; idempotent."""
+        if self._name is not None:
+            with suppress(FileNotFoundError):  # it was moved into place
+                os.unlink(self._name, dir_fd=self._folder)
+            self._name = None
+        for descriptor in (self._file, self._folder):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._folder = -1
+
+    def _open(self, mode: int) -> None:
+        flags = os.O_WRONLY | os.O_CLOEXEC
+        if _NAMELESS and os.path.isdir("/proc/self/fd"):
             try:
-                os.mkdir(name, dir_fd=place.folder)
-                self._made.append((os.dup(place.folder), name))
-            except FileExistsError:
-                pass  # made by an earlier change or by another process
-            place.enter(name)
+                self._file = os.open(".", flags | _NAMELESS, mode, dir_fd=self._folder)
+                return
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    raise
+        name = hidden_name()
+        self._file = os.open(name, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=self._folder)
+        self._name = name
 
-    def _keep_times(self) -> None:
-        place, status = self.change.place, self.change.before.status
-        if status is not None:
-            times = (status.st_atime_ns, status.st_mtime_ns)
-            os.utime(place.name, ns=times, dir_fd=place.folder, follow_symlinks=False)
+    def _resemble(self, place: Place, like: os.stat_result) -> None:
+        """Copy mode, owner and attributes, the latter two only where this process may."""
+        for owner, group in ((like.st_uid, -1), (-1, like.st_gid)):
+            with suppress(PermissionError):  # only an administrator may give files away
+                os.fchown(self._file, owner, group)
+        os.fchmod(self._file, stat.S_IMODE(like.st_mode) & 0o777)
+        if not hasattr(os, "listxattr"):
+            return
+        with suppress(OSError):  # the old file is unreadable, or the file system has no attributes
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            old = os.open(place.name, flags, dir_fd=place.folder)
+            try:
+                for name in os.listxattr(old):
+                    if name not in _DROPPED:
+                        with suppress(OSError):  # some belong to the system
+                            os.setxattr(self._file, name, os.getxattr(old, name))
+            finally:
+                os.close(old)
+
+    def _link(self, folder: int, name: str) -> None:
+        if self._name is None:
+            # With a folder given, Python follows the link of /proc to the nameless file.
+            os.link(f"/proc/self/fd/{self._file}", name, dst_dir_fd=folder)
+            return
+        try:
+            os.link(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            if os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
+            os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
+            self._name = None
 
 
-def _may_write(place: Place) -> bool:
-    # Replacing a file needs no permission on the file itself, so its write protection is checked here.
-    try:
-        return os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=True, follow_symlinks=False)
-    except NotImplementedError:
-        return os.access(place.path, os.W_OK)
+def hidden_name() -> str:
+    """Return an unused temporary file name."""
+    return f".amplifier-{os.urandom(8).hex()}.tmp"

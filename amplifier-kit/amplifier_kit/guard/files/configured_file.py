@@ -16,10 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.guard.files.errors import FileError
+from amplifier_kit.guard.files.place import FileError, Place, Roots, reach
 from amplifier_kit.guard.files.read import LARGEST_TEXT, open_file
-from amplifier_kit.guard.files.roots import Roots
-from amplifier_kit.guard.files.walk import Place, reach
 from amplifier_kit.guard.private_files import open_private, replace_file
 
 __all__ = ["ConfiguredFile", "Denied", "RefusedFileError", "configured_folder", "denied_to_model", "project_of"]
@@ -28,7 +26,6 @@ __all__ = ["ConfiguredFile", "Denied", "RefusedFileError", "configured_folder", 
 #: allows them.
 Denied = Callable[[str, str], str | None]
 
-_ANYWHERE: Final = Roots()
 _APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _ERRNOS: Final = {
     "not_found": errno.ENOENT,
@@ -56,7 +53,7 @@ def denied_to_model(coordinator: Any) -> Denied | None:
 
 def configured_folder(path: str | Path, project: Path | None) -> Path:
     """Return the real path of a folder that a config names; raises OSError when it may not be used."""
-    with _reached(Path(path), project, follow=True) as place:
+    with _reach(Path(path), project, follow=True) as place:
         return place.path
 
 
@@ -73,14 +70,17 @@ class ConfiguredFile:
         self._denied = denied
 
     def exists(self) -> bool:
-        """Tell whether the path exists, even as a dangling link."""
+        """Return whether the path exists, even as a dangling link."""
         return os.path.lexists(self.path)
 
     def read(self, largest: int | None = LARGEST_TEXT) -> bytes:
         """Return the content of a regular file of at most `largest` bytes; None means no limit."""
-        with _reached(self.path, self._project, follow=True) as place:
-            self._check(place)
-            with open_file(place, _ANYWHERE) as file:
+        with _reach(self.path, self._project, follow=True) as place:
+            if self._denied is not None:
+                for name in dict.fromkeys((os.path.normpath(self.path), str(place.path))):
+                    if (reason := self._denied(name, str(place.path.parent))) is not None:
+                        raise RefusedFileError(f"{place.named} is not given to the model: {reason}")
+            with open_file(place, Roots()) as file:
                 data = file.read(-1 if largest is None else largest + 1)
         if largest is not None and len(data) > largest:
             raise RefusedFileError(f"{place.named} has more than {largest:,} bytes")
@@ -88,12 +88,12 @@ class ConfiguredFile:
 
     def open_to_append(self) -> int:
         """Open for appending and reading, creating a file of mode 0600 and missing folders; return the descriptor."""
-        with _reached(self.path, self._project, follow=False) as place:
-            _make_folders(place)
-            self._check_kind(place, place.status())
+        with _reach(self.path, self._project, follow=False) as place:
+            place.make_folders(0o700)
+            self._check_regular(place, place.status())
             descriptor = open_private(Path(place.name), _APPEND, folder=place.folder)
             try:
-                self._check_kind(place, os.fstat(descriptor))
+                self._check_regular(place, os.fstat(descriptor))
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -101,45 +101,37 @@ class ConfiguredFile:
 
     def replace(self, content: bytes) -> None:
         """Atomically replace the file, or a link, with `content`, masked."""
-        with _reached(self.path, self._project, follow=False) as place:
-            _make_folders(place)
+        with _reach(self.path, self._project, follow=False) as place:
+            place.make_folders(0o700)
             replace_file(Path(place.name), content, folder=place.folder)
 
     def set_aside(self, ending: str) -> None:
         """Rename the file, or link, by appending `ending`; replaces an existing file of that name."""
-        with _reached(self.path, self._project, follow=False) as place:
+        with _reach(self.path, self._project, follow=False) as place:
             os.replace(place.name, place.name + ending, src_dir_fd=place.folder, dst_dir_fd=place.folder)
 
-    def _check(self, place: Place) -> None:
-        """Raise RefusedFileError when the rules keep the file from the model, by its given or its real path."""
-        if self._denied is None:
+    def _check_regular(self, place: Place, status: os.stat_result | None) -> None:
+        """Raise OSError for anything but a regular file or nothing."""
+        if status is None:
             return
-        for name in dict.fromkeys((os.path.normpath(self.path), str(place.path))):
-            if (why := self._denied(name, str(place.path.parent))) is not None:
-                raise RefusedFileError(f"{place.named} is not given to the model: {why}")
-
-    def _check_kind(self, place: Place, found: os.stat_result | None) -> None:
-        """Raise RefusedFileError for anything but a regular file."""
-        if found is None:
-            return
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             raise RefusedFileError(f"{place.named} is a link, and nothing is written through one: remove it")
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.named)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise RefusedFileError(f"{place.named} is not a regular file")
-        project = _true_path(self._project)
-        if found.st_nlink > 1 and project is not None and place.path.is_relative_to(project):
+        project = _real_path(self._project)
+        if status.st_nlink > 1 and project is not None and place.path.is_relative_to(project):
             raise RefusedFileError(
                 f"{place.named} has a second name (hard link), which may lie outside of the project: remove it"
             )
 
 
 @contextmanager
-def _reached(path: Path, project: Path | None, *, follow: bool) -> Iterator[Place]:
+def _reach(path: Path, project: Path | None, *, follow: bool) -> Iterator[Place]:
     """Hold open the place that a path leads to; failures are OSErrors."""
     try:
-        with reach(str(path.absolute()), follow=follow, confine=_true_path(project)) as place:
+        with reach(str(path.absolute()), follow=follow, confine=_real_path(project)) as place:
             yield place
     except FileError as error:
         if (number := _ERRNOS.get(error.code)) is not None:
@@ -147,14 +139,5 @@ def _reached(path: Path, project: Path | None, *, follow: bool) -> Iterator[Plac
         raise RefusedFileError(error.message) from error
 
 
-def _true_path(project: Path | None) -> Path | None:
+def _real_path(project: Path | None) -> Path | None:
     return Path(os.path.realpath(project)) if project is not None else None
-
-
-def _make_folders(place: Place) -> None:
-    for name in place.missing:
-        try:
-            os.mkdir(name, 0o700, dir_fd=place.folder)
-        except FileExistsError:
-            pass  # created by another process; entering a link is refused
-        place.enter(name)

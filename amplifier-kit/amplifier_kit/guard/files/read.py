@@ -6,13 +6,11 @@ import os
 import stat
 from typing import BinaryIO, Final, NamedTuple
 
-from amplifier_kit.guard.files.errors import FileError, as_file_error
-from amplifier_kit.guard.files.roots import Roots
-from amplifier_kit.guard.files.walk import Place
+from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error
 
 __all__ = ["LARGEST_TEXT", "Content", "Snapshot", "open_file", "read_content"]
 
-#: Larger files are not taken into memory as a whole.
+#: Larger files are not read into memory as a whole.
 LARGEST_TEXT: Final = 50 * 1024 * 1024
 # Do not block on a pipe, or follow a link, that has just replaced the file.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
@@ -24,8 +22,13 @@ class Snapshot(NamedTuple):
     status: os.stat_result | None
 
     def is_same(self, now: os.stat_result | None) -> bool:
-        """Tell whether nothing has changed."""
-        return _mark(self.status) == _mark(now)
+        return _version(self.status) == _version(now)
+
+
+def _version(status: os.stat_result | None) -> tuple[int, ...] | None:
+    if status is None:
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 class Content(NamedTuple):
@@ -42,15 +45,15 @@ def open_file(place: Place, roots: Roots) -> BinaryIO:
     outside of them.
     """
     named = place.status()
-    _refuse_other_kinds(place, named)
+    _check_regular(place, named)
     with as_file_error(f"{place.named} cannot be read"):
         file = open(os.open(place.name, _READ, dir_fd=place.folder), "rb")  # noqa: SIM115 - given to the caller
     try:
-        found = os.fstat(file.fileno())
-        _refuse_other_kinds(place, found)
+        opened = os.fstat(file.fileno())
+        _check_regular(place, opened)
         roots.check(place, "read")
         if roots.allowed is not None:
-            _refuse_other_names(place, named, found)
+            _check_only_name(place, named, opened)
     except BaseException:
         file.close()
         raise
@@ -69,18 +72,20 @@ def read_content(place: Place, roots: Roots, largest: int = LARGEST_TEXT) -> Con
     return Content(data, snapshot)
 
 
-def _refuse_other_kinds(place: Place, status: os.stat_result | None) -> None:
+def _check_regular(place: Place, status: os.stat_result | None) -> None:
     if status is None:
         raise FileError("not_found", f"{place.named} does not exist")
-    if stat.S_ISLNK(status.st_mode):
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
         raise FileError("changed_meanwhile", f"{place.named} has just become a link; look at it again")
-    if stat.S_ISDIR(status.st_mode):
+    if stat.S_ISDIR(mode):
         raise FileError("is_directory", f"{place.named} is a folder")
-    if not stat.S_ISREG(status.st_mode):
-        raise FileError("special_file", f"{place.named} is {_kind(status.st_mode)}, not a regular file")
+    if not stat.S_ISREG(mode):
+        kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise FileError("special_file", f"{place.named} is {kind}, not a regular file")
 
 
-def _refuse_other_names(place: Place, named: os.stat_result | None, opened: os.stat_result) -> None:
+def _check_only_name(place: Place, named: os.stat_result | None, opened: os.stat_result) -> None:
     # The names may have been removed since: count the links that existed while the name did.
     if named is None or (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino):
         raise FileError("changed_meanwhile", f"{place.named} was replaced just now; read it again")
@@ -90,16 +95,3 @@ def _refuse_other_names(place: Place, named: os.stat_result | None, opened: os.s
             f"{place.named} has {named.st_nlink} names (hard links), and reading is confined to some folders: another "
             "name may lie outside of them. Copy the file, then read the copy",
         )
-
-
-def _kind(mode: int) -> str:
-    for is_kind, name in ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket")):
-        if is_kind(mode):
-            return name
-    return "a device"
-
-
-def _mark(status: os.stat_result | None) -> tuple[int, ...] | None:
-    if status is None:
-        return None
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -61,12 +61,12 @@ async def run_command(
     When the caller is cancelled (KeyboardInterrupt under `asyncio.run` too), the process group is killed before this
     returns. Raises as `run_program`.
     """
-    from amplifier_kit.guard.files.threads import in_thread
+    from amplifier_kit.threads import run_stoppable
 
     def work(stop: threading.Event) -> CommandResult:
         return run_program(argv, timeout=timeout, environment=env, cwd=cwd, because=because, stop=stop)
 
-    return await in_thread(work, grace=None)
+    return await run_stoppable(work, grace=None)
 
 
 def run_program(

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.files import Change, FileError, Roots, Snapshot, Stopped, apply_changes, check_writable, reach
-from amplifier_kit.guard.files import staged_write as staging_module
+from amplifier_kit.guard.files import changes as changes_module
 
 
 def _apply(stop: threading.Event, roots: Roots, contents: dict[Path, bytes | None]) -> None:
@@ -99,7 +99,7 @@ def test_without_nameless_files(
 ) -> None:
     """Systems without nameless files write as safely: new, replaced, and nothing left."""
     if not has_nameless:
-        monkeypatch.setattr(staging_module, "_NAMELESS", 0)
+        monkeypatch.setattr(changes_module, "_NAMELESS", 0)
     (project / "old").write_bytes(b"old")
     _apply(stop, Roots(), {project / "old": b"1", project / "sub" / "new": b"2"})
     assert _tree(project) == {"old": b"1", "sub/new": b"2"}

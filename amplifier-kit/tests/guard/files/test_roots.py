@@ -122,5 +122,5 @@ def test_names_are_not_folded_where_the_system_does_not(folder: Path) -> None:
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc here")
 def test_a_second_proc_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the system shows of itself is known by its device too, should it be mounted at another name."""
-    monkeypatch.setattr("amplifier_kit.guard.files.roots._SPECIAL", (Path("/proc/self"),))
+    monkeypatch.setattr("amplifier_kit.guard.files.place._SPECIAL", (Path("/proc/self"),))
     assert _code(Roots(), "/proc/1/environ") == "special_file"
