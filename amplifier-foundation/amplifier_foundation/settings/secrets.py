@@ -83,7 +83,7 @@ def _is_secret(name: str | None, value: str | int | float) -> bool | None:
     """Return True for a secret, False for a text with a secret in it, None for neither."""
     from amplifier_kit.guard.redaction import MASK, live_values_from_plan
     from amplifier_kit.guard.redaction.field_names import may_be_secret
-    from amplifier_kit.guard.redaction.token_search import mask_shapes
+    from amplifier_kit.guard.redaction.token_formats import mask_tokens
 
     if not isinstance(value, str):
         return True if name is not None and may_be_secret(name, value) else None
@@ -93,7 +93,7 @@ def _is_secret(name: str | None, value: str | int | float) -> bool | None:
     is_plain = text == value
     if name is not None and not (re.search(_VAGUE, name) and not live_values_from_plan({name: text})):
         return is_plain
-    rest, found = mask_shapes(text)
+    rest, found = mask_tokens(text)
     if found or live_values_from_plan({"": text}):
         return is_plain and rest.strip() == MASK
     return None

@@ -172,7 +172,7 @@ class SessionLog:
     # -- one line --
 
     def _write_one(self, record: Record) -> None:
-        redacted = self._redacted(record)
+        redacted = self._redact(record)
         if redacted is None:
             return
         record = redacted
@@ -203,7 +203,7 @@ class SessionLog:
         if self._fsync == "always":
             self._force()
 
-    def _redacted(self, record: Record) -> Record | None:
+    def _redact(self, record: Record) -> Record | None:
         """Return what may be written of a record: not its payload, when the redactor fails."""
         try:
             return self._redactor(record)

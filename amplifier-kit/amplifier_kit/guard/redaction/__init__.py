@@ -2,6 +2,10 @@
 
 Redaction works on copies and never changes what runs. Ids and times are never masked, because log lines are joined by
 them. A value that cannot be scrubbed is dropped.
+
+`redactor` walks through data and log records; `stream` does the same for bytes that arrive in pieces. What is masked:
+`field_names` (values under secret names), `known_values` (live secrets), `labels` and `label_rules` (`password=…`),
+`token_formats`, `private_keys` and `personal_data`. `prefilter` keeps all of that fast.
 """
 
 from amplifier_kit.guard.redaction.field_names import PROTECTED_KEYS, is_secret_name

@@ -10,44 +10,17 @@ from typing import Any
 #: Fields that join records, at any depth. Values that look like an id are not masked.
 ID_KEYS = frozenset(
     (
-        "session_id",
-        "parent_id",
-        "trace_id",
-        "turn_id",
-        "span_id",
-        "parent_span_id",
-        "request_id",
-        "tool_call_id",
-        "tool_use_id",
-        "call_id",
-        "sub_session_id",
-        "child_session_id",
-        "root_session_id",
-        "parent_session_id",
-        "parallel_group_id",
-        "group_id",
-        "message_id",
-        "event_id",
-        "instance_id",
-        "conversation_id",
-        "response_id",
-        "previous_response_id",
+        *("session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id", "request_id"),
+        *("tool_call_id", "tool_use_id", "call_id", "parallel_group_id", "group_id", "message_id", "event_id"),
+        *("sub_session_id", "child_session_id", "root_session_id", "parent_session_id", "instance_id"),
+        *("conversation_id", "response_id", "previous_response_id"),
     )
 )
 #: Fields for time and order; values that look like a time or a number are not masked.
 TIME_KEYS = frozenset(
     (
-        "ts",
-        "timestamp",
-        "seq",
-        "created",
-        "created_at",
-        "updated_at",
-        "last_updated",
-        "started_at",
-        "ended_at",
-        "expires_at",
-        "duration_ms",
+        *("ts", "timestamp", "seq", "created", "created_at", "updated_at", "last_updated"),
+        *("started_at", "ended_at", "expires_at", "duration_ms"),
     )
 )
 PROTECTED_KEYS = ID_KEYS | TIME_KEYS
@@ -57,7 +30,7 @@ _TIME = re.compile(r"[0-9TZ:.,+\- ]{4,40}", re.ASCII)
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
-#: The last words of a name that holds a secret, once the words are lower-case and separated by underscores.
+#: How a name of a secret ends, with its words in lower case and separated by underscores.
 _SECRET = re.compile(
     r"""(?:
       (?:^|_)(?:
@@ -76,48 +49,48 @@ _SECRET = re.compile(
     re.VERBOSE,
 )
 _LONGEST_NAME = 200
+_REFERENCE = re.compile(r"\$\{[A-Za-z_]\w*\}", re.ASCII)
 
 _SCHEMA_TYPES = frozenset(("string", "object", "array", "integer", "number", "boolean", "null"))
 _SCHEMA_KEYS = ("$ref", "anyOf", "oneOf", "allOf", "enum")
-#: Beside one of these, `id` is the id of a tool call, which a result refers to.
+#: Beside one of these, `id` is the id of a tool call, to which a result refers.
 _CALL_KEYS = ("tool", "arguments", "input", "function")
 _HEADERS = frozenset(("authorization", "proxy_authorization", "cookie", "set_cookie", "x_api_key", "x_auth_token"))
 
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Tell whether a field of that name holds a secret: `api_key`, `OPENAI_API_KEY`, `clientSecret`, `db-password`."""
+    """Return whether a field of that name holds a secret: `OPENAI_API_KEY`, `clientSecret`, `db-password`."""
     if len(name) > _LONGEST_NAME or name in PROTECTED_KEYS:
         return False
     return _SECRET.search(_words(name)) is not None
 
 
 def is_secret_header(name: Any) -> bool:
-    """Tell whether the value beside this header's name is a secret."""
     return isinstance(name, str) and len(name) <= _LONGEST_NAME and _words(name) in _HEADERS
 
 
 def is_id(value: Any) -> bool:
-    """Tell whether a value has the form of an id."""
+    """Return whether a value has the form of an id."""
     if type(value) is not str:
         return value is None or isinstance(value, (int, float))
     return len(value) <= _LONGEST_ID and (value.isalnum() or not any(map(str.isspace, value)))
 
 
 def is_time(value: Any) -> bool:
-    """Tell whether a value has the form of a time, a duration or a number."""
+    """Return whether a value has the form of a time, a duration or a number."""
     if type(value) is not str:
         return value is None or isinstance(value, (int, float))
     return _TIME.fullmatch(value) is not None
 
 
 def is_tool_call(mapping: Mapping[Any, Any]) -> bool:
-    """Tell whether the `id` in this mapping is the id of a tool call."""
+    """Return whether the `id` in this mapping is the id of a tool call."""
     return any(key in mapping for key in _CALL_KEYS)
 
 
 def is_schema(value: Any) -> bool:
-    """Tell whether a value describes a field, as JSON Schema does, rather than being its content."""
+    """Return whether a value describes a field, as JSON Schema does, rather than being its content."""
     if not isinstance(value, Mapping):
         return False
     kind = value.get("type")
@@ -125,17 +98,13 @@ def is_schema(value: Any) -> bool:
 
 
 def may_be_secret(name: str, value: Any) -> bool:
-    """Tell whether a value under a secret name can be a secret: booleans, references and token counts cannot."""
+    """Return whether a value under a secret name can be a secret: booleans, references and token counts cannot."""
     if value is None or isinstance(value, bool) or is_schema(value):
         return False
     if isinstance(value, (int, float)):
         return not _words(name).endswith(("token", "tokens", "auth"))
-    return not isinstance(value, str) or not (value.isspace() or not value or _is_reference(value))
-
-
-def _is_reference(text: str) -> bool:
-    """Tell whether a text only names where the secret is: `${OPENAI_API_KEY}`."""
-    return text.startswith("${") and text.endswith("}") and text[2:-1].isidentifier()
+    # `${OPENAI_API_KEY}` only names where the secret is.
+    return not isinstance(value, str) or not (not value.strip() or _REFERENCE.fullmatch(value))
 
 
 def _words(name: str) -> str:

@@ -1,8 +1,8 @@
 """Mask the secrets that this process uses itself, in every form in which they may be written, whole or cut.
 
-Texts are shortened in many places before they are written: a line of a file, a title, the reason of a hook. The rest of
-a secret at a cut is recognised by its position: the beginning of a secret right before the cut, or its end
-right after it. A long remainder with digits in it is recognised between words as well.
+Many texts are shortened before they are written: a line of a file, a title, the reason of a hook. The rest of a secret
+at such a cut is recognised by its position: the beginning of a secret right before the cut, or its end right after it.
+A long rest with digits in it is recognised between words as well.
 """
 
 from __future__ import annotations
@@ -20,36 +20,25 @@ from amplifier_kit.guard.redaction.prefilter import LONG, MASK, MASKS, VERY_LONG
 
 #: Shorter values are left out: they would mask ordinary words.
 LEAST = LONG
-#: Of a secret of many lines, such as a key file, every line that is as long as this counts by itself.
+#: Each line of a secret with several lines, such as a key file, is a secret by itself when it has this length.
 _LEAST_LINE = 16
 
 _URL_PASSWORD = re.compile(r"://[^\s/:@]{0,200}:([^\s/@]{8,500})@")
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+(?=\S{8,}$)", re.IGNORECASE)
 #: Variables are also called just `KEY`, `PASS` or `PWD`, with something before it.
 _ENV_NAME = re.compile(r"[A-Z0-9]_(?:KEY|PASS|PWD)$", re.IGNORECASE)
-#: Names of ways to authenticate as much as of secrets: `auth: managed_identity`. Under these, and under `SORT_KEY`,
-#: only what has a digit in it, or is an object in JSON, is taken for a secret.
+#: Names that are also used for a way to authenticate: `auth: managed_identity`. Under these, and under `SORT_KEY`, only
+#: a value with a digit, or a JSON object, counts as a secret.
 _VAGUE_NAME = re.compile(r"(?:auth|credentials?|creds)$", re.IGNORECASE)
 _TELLING = re.compile("[0-9]|^{")
-#: In a key store, values under names that say nothing: a region or a version is shorter, or begins with a date.
+#: A value in a key store under an ordinary name: a region or a version is shorter, or begins with a date.
 _LEAST_UNNAMED = 16
 _DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-#: Ordinary values in place of a secret. Masking these words would make a log unreadable.
+#: Ordinary values where a secret belongs. Masking these words would make a log unreadable.
 _ORDINARY = frozenset(
     (
-        "anonymous",
-        "changeme",
-        "default",
-        "development",
-        "disabled",
-        "enabled",
-        "localhost",
-        "optional",
-        "password",
-        "postgres",
-        "production",
-        "required",
-        "undefined",
+        *("anonymous", "changeme", "default", "development", "disabled", "enabled", "localhost", "optional"),
+        *("password", "postgres", "production", "required", "undefined"),
     )
 )
 #: Inside `credentials: {...}` these hold the secret; a user name beside them does not.
@@ -60,7 +49,7 @@ class LiveValues:
     """Hold known secrets in every form in which they may turn up, and mask them."""
 
     def __init__(self) -> None:
-        #: The longest first, so that no secret hides behind one that it begins with.
+        #: The longest first: one secret may begin with another.
         self._forms: tuple[str, ...] = ()
         self._words: tuple[str, ...] = ()
         self._long_words: tuple[str, ...] = ()
@@ -89,7 +78,7 @@ class LiveValues:
         self._ends = Ends(self._forms, self._plain)
 
     def may_be_in(self, glance: Glance) -> bool:
-        """Tell whether a text holds a known secret."""
+        """Return whether a text may hold a known secret."""
         if not self._forms:
             return False
         return (
@@ -100,14 +89,14 @@ class LiveValues:
         )
 
     def found_in_number(self, number: int | float) -> bool:
-        """Tell whether the digits of a number hold a known secret."""
+        """Return whether the digits of a number hold a known secret."""
         if not self.numbers:
             return False
         digits = repr(number)
         return any(form in digits for form in self.numbers)
 
     def mask(self, text: str) -> tuple[str, int]:
-        """Return the text without known secrets, and how many there were."""
+        """Return the text with known secrets masked, and how many there were."""
         found = 0
         for form in self._forms:
             if form in text:
@@ -134,7 +123,7 @@ def live_values_from_env(environ: Mapping[str, str]) -> list[str]:
 def live_values_from_keys(keys: Mapping[str, str]) -> list[str]:
     """Return the values of a user's key store that are secrets: all but addresses, dates, files and ordinary words.
 
-    What stands there was put there as a secret, whatever its name is.
+    A key store holds secrets, whatever their names are.
     """
     named = live_values_from_env(keys)
     others = [value.strip() for value in keys.values() if "://" not in value and not _DATE.match(value.strip())]
@@ -143,7 +132,7 @@ def live_values_from_keys(keys: Mapping[str, str]) -> list[str]:
 
 
 def live_values_from_plan(plan: Any) -> list[str]:
-    """Return the strings that stand under secret names anywhere in a plan or config, and the passwords in its URLs."""
+    """Return the strings under secret names anywhere in a plan or config, and the passwords in its URLs."""
     found: list[str] = []
     #: Values to visit, each with the secret name above it, if any.
     waiting: list[tuple[Any, str | None]] = [(plan, None)]
@@ -162,7 +151,7 @@ def live_values_from_plan(plan: Any) -> list[str]:
 
 
 def _secret_name(key: str, item: Any, around: str | None) -> str | None:
-    """Return the key when it makes its item a secret: by itself, or inside of something with a secret name."""
+    """Return the key if it makes its item a secret: by itself, or inside a value with a secret name."""
     if (around is not None and key in _INNER_NAMES) or (is_secret_name(key) and may_be_secret(key, item)):
         return key
     return None
@@ -180,7 +169,7 @@ def _is_file_name(value: str) -> bool:
     try:
         return "/" in value and os.path.exists(value)
     except (OSError, ValueError):
-        return False  # no file name this system knows
+        return False  # not a valid file name on this system
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -198,7 +187,7 @@ def _parts(value: str) -> Iterator[str]:
         try:
             yield from live_values_from_plan(json.loads(value))
         except (ValueError, RecursionError):
-            return  # it only looked like JSON; as a whole it is known already
+            return  # not JSON after all; the whole value is known already
     yield from _URL_PASSWORD.findall(value)
 
 
@@ -207,25 +196,26 @@ def forms_of(secret: str) -> Iterator[str]:
     yield secret
     escaped = json.dumps(secret)[1:-1]
     yield from (escaped, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(escaped)[1:-1], repr(secret)[1:-1])
-    for quoted in (quote(secret, safe="", errors="replace"), quote(secret, errors="replace"), _plus(secret)):
+    urls = (
+        quote(secret, safe="", errors="replace"),
+        quote(secret, errors="replace"),
+        quote_plus(secret, errors="replace"),
+    )
+    for quoted in urls:
         yield from (quoted, re.sub("%..", lambda match: match.group().lower(), quoted))
     markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     yield from (markup, markup.replace('"', "&quot;"), markup.replace('"', "&quot;").replace("'", "&#x27;"))
     content = secret.encode("utf-8", "replace")
     yield from (content.hex(), content.hex().upper())
     for before in range(3):
-        # Of a longer text in base64 the secret is at one of three places in its group of three bytes; characters that
-        # also depend on its neighbours are left out.
+        # Inside a longer text in base64, a secret begins at one of three offsets; characters that also depend on its
+        # neighbours are left out.
         encoded = b2a_base64(bytes(before) + content, newline=False).decode()
         inner = encoded[(0, 2, 3)[before] : (before + len(content)) * 8 // 6]
         yield from (inner, inner.replace("+", "-").replace("/", "_"))
 
 
-def _plus(secret: str) -> str:
-    return quote_plus(secret, errors="replace")
-
-
-#: A shorter rest gives nothing away, and would mask ordinary words.
+#: A shorter rest reveals little, and would mask ordinary words.
 LEAST_REST: Final = LONG
 #: A rest this long, with digits and letters, cannot be an ordinary word, wherever it stands.
 _TELLING_REST: Final = 12
@@ -234,14 +224,14 @@ _CUT_AFTER: Final = re.compile(r"\Z|\s{0,4}(?:…|\.\.|[\[(<{])")
 _CUT_BEFORE: Final = re.compile(r"(?:…|\.\.|[\])>}])\s{0,4}\Z")
 _LONGEST_CUT: Final = 8
 _WORD: Final = re.compile(r"[A-Za-z0-9_\-+/=.%~]")
-#: Addresses begin alike, and files with keys and objects in JSON do: that much more must be there of these.
+#: Beginnings that URLs, key files and JSON objects share: more of the secret must follow these.
 _COMMON: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9+.\-]{1,20}(?:://|%3A%2F%2F|%3a%2f%2f)|[{\[][^A-Za-z0-9]*|-----BEGIN[A-Z ]*-+"
 )
 
 
 class Ends:
-    """The beginnings and ends of known secrets."""
+    """Find the beginnings and ends of known secrets at cuts."""
 
     def __init__(self, forms: Iterable[str] = (), plain: Iterable[str] = ()) -> None:
         """Know the beginnings of secrets in all forms in which they may be written, and their ends as they are."""
@@ -261,7 +251,7 @@ class Ends:
         self._texts = tuple(each for each in known if not is_word(each))
 
     def may_be_in(self, glance: Glance) -> bool:
-        """Tell whether a text holds the beginning or the end of a known secret."""
+        """Return whether a text may hold the beginning or the end of a known secret."""
         return (bool(self._words) and any_in(self._words, glance.long_words())) or any_in(self._texts, glance.text)
 
     def mask(self, text: str) -> tuple[str, int]:
@@ -299,7 +289,7 @@ class Ends:
 
 
 def _end_of_beginning(text: str, at: int, form: str, least: int) -> int | None:
-    """Return where the beginning of a secret is cut that stands somewhere in a text, None when it is not."""
+    """Return where the beginning of a secret at `at` is cut off, None if it is not."""
     most = LEAST_REST
     while most < len(form) and text[at + most : at + most + 1] == form[most]:
         most += 1
@@ -311,7 +301,7 @@ def _end_of_beginning(text: str, at: int, form: str, least: int) -> int | None:
 
 
 def _start_of_ending(text: str, end: int, form: str) -> int | None:
-    """Return where the end of a secret begins that was cut, None when nothing was."""
+    """Return where the end of a cut secret begins, None if it is not cut."""
     most = LEAST_REST
     while most < len(form) and end > most and text[end - most - 1] == form[-most - 1]:
         most += 1

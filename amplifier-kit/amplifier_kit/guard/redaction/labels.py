@@ -1,4 +1,4 @@
-"""Secrets that a text itself announces: `password=…`, `Authorization: …`, `https://user:…@host`, `--token …`."""
+"""Mask secrets that a text itself announces: `password=…`, `Authorization: …`, `https://user:…@host`, `--token …`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from amplifier_kit.guard.redaction import command_options, config_files
-from amplifier_kit.guard.redaction.field_names import is_secret_name
-from amplifier_kit.guard.redaction.label_values import (
+from amplifier_kit.guard.redaction.label_rules import (
+    ANCHORS,
     BARE,
+    GROUPS,
+    QUOTE,
+    SPACE,
+    STEMS,
+    STRICT,
     STRING,
     Decide,
     Found,
-    Rule,
-    RuleGroup,
     is_code,
     is_login,
     is_mixed,
-    is_no_placeholder,
     is_passphrase,
     is_path,
     is_placeholder,
@@ -26,83 +27,42 @@ from amplifier_kit.guard.redaction.label_values import (
 )
 from amplifier_kit.guard.redaction.prefilter import MASK, MASKS, Glance, any_in, fold, pattern
 
-_QUOTE = r"(?:\\?[\"'])?"
-_SPACE = r"[ \t]{0,4}"
-
 #: What follows the announcing word of a field.
-_FIELD = rf"(?P<gap>{_QUOTE}{_SPACE}(?:=>|:=|[=:]|\b(?:is|was)\b){_SPACE})(?P<value>{STRING}|\\?[\"']?{BARE}{{4,100}})"
+_FIELD = rf"(?P<gap>{QUOTE}{SPACE}(?:=>|:=|[=:]|\b(?:is|was)\b){SPACE})(?P<value>{STRING}|\\?[\"']?{BARE}{{4,100}})"
 _REST = rf"{BARE}*"
-_STEMS: Final = ("key", "secret", "password", "passwd", "passphrase", "passcode", "pwd", "token", "auth", "credential")
 #: `key` alone says nothing.
 _BEFORE_KEY = (
     *("api", "access", "account", "admin", "app", "application", "deploy", "encryption", "functions", "hmac", "ingest"),
-    *(
-        "ingestion",
-        "integration",
-        "license",
-        "master",
-        "preshared",
-        "private",
-        "secret",
-        "service",
-        "shared",
-        "signing",
-    ),
-    *("ssh", "storage", "subscription", "webhook", "write"),
+    *("ingestion", "integration", "license", "master", "preshared", "private", "secret", "service", "shared"),
+    *("signing", "ssh", "storage", "subscription", "webhook", "write"),
 )
-#: What words that were drawn by lot follow, and they themselves, up to the end of the line.
+#: Labels of passphrases, and a passphrase: words up to the end of the line.
 _PASS = "pass(?:word|phrase|code)"
 _PHRASES: Final = ("mnemonic", "seed phrase", "seed_phrase", "recovery phrase")
 _PHRASE = (
-    rf"(?P<gap>{_QUOTE}{_SPACE}[=:]{_SPACE})(?P<value>[A-Za-z0-9]{{2,16}}(?:[ \t\-][A-Za-z0-9]{{2,16}}){{2,23}}+)"
+    rf"(?P<gap>{QUOTE}{SPACE}[=:]{SPACE})(?P<value>[A-Za-z0-9]{{2,16}}(?:[ \t\-][A-Za-z0-9]{{2,16}}){{2,23}}+)"
     r"(?=[.!]?[ \t]*(?:\n|\r|\\[nr]|$|[\"'<]))"
 )
 _AFTER_STEM = frozenset("\"'\\ \t=:")
 
-_HEADER = (
-    rf"(?P<label>authorization)(?P<gap>{_QUOTE}{_SPACE}[=:]{_SPACE}{_QUOTE}(?:[a-z][a-z0-9\-]{{2,20}}[ \t]{{1,3}})?)"
-    r"(?P<value>[^\s\"'`\\\[\]]{8,})"
-)
-_COOKIE = (
-    rf"(?P<label>cookie)(?P<gap>{_QUOTE}{_SPACE}:{_SPACE}{_QUOTE})(?P<value>[^\s=;\"'\\]{{1,80}}=[^\n\"'\\]{{4,}})"
-)
-_BEARER = r"(?P<label>(?-i:bearer|Bearer|BEARER|basic|Basic|BASIC))(?P<gap>[ \t]{1,3})(?P<value>[a-z0-9._~+/=\-]{8,})"
-#: These begin with what they must contain, and look back afterwards: so the search for them is fast.
-_FLAG = (
-    r"(?P<label>--(?<![\w\-]--)[a-z][a-z0-9_\-]{1,40})(?P<gap>=|[ \t]{1,3})(?!-)"
-    rf"(?P<value>{STRING}|[^\s\"'\\\[\]]{{4,}})"
-)
-_LOGIN = (
-    r"(?P<label>-u(?<!\w-u)(?:ser)?|--proxy-user)(?P<gap>(?:=|[ \t]{1,3})[\"']?[^\s:\"']{1,80}:)"
-    r"(?P<value>[^\s\"'\[\]]{3,})"
-)
-_URL_LOGIN = r"(?P<label>://)(?P<gap>[^\s/:@\"'<>\\]{0,200}:)(?P<value>[^\s/\"'<>\\]{1,500})(?=@)"
-_URL_USER = r"(?P<label>://)(?P<gap>)(?P<value>[a-z0-9_.~\-]{20,300})(?=@)"
-_QUERY = r"(?P<label>[?&](?:amp;)?[a-z0-9_.\-]{1,60})(?P<gap>=)(?P<value>[^?&\s\"'<>#;\\\[\]]{4,})"
-
-_SIGNATURES = frozenset(
-    ("sig", "signature", "x-amz-signature", "x-goog-signature", "x-amz-credential", "code_verifier")
-)
-#: What help writes for the value of an option, in capital letters: `--password PASSWORD`.
-_METAVARS = (*_STEMS, "pass", "pat", "string", "text", "value")
-_STRICT = ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "key")
+_ANCHORS: Final = (*ANCHORS, "mnemonic", "phrase")
 #: What documentation and schemas write where a secret goes.
-_WORDS = frozenset(("string", "none", "null", "true", "false", "hidden", "required", "optional", *_STEMS))
+_WORDS = frozenset(("string", "none", "null", "true", "false", "hidden", "required", "optional", *STEMS))
 _NUMBER = r"[0-9.,:+\-/_]+%?"
 
 
 def announces_secret(glance: Glance) -> bool:
-    """Tell, fast, whether it is worth looking closer."""
+    """Return, fast, whether a text may hold anything to mask."""
     return any_in(_ANCHORS, glance.text.lower())
 
 
 def mask_labelled(text: str) -> tuple[str, int]:
-    """Return the text without secrets that it announces, and how many there were."""
+    """Return the text with the secrets it announces masked, and how many there were."""
     folded = text.lower()
     if not any_in(_ANCHORS, folded):
         return text, 0
     found = 0
-    for group in _GROUPS:
+    for group in GROUPS:
         if not group.words or any_in(group.words, folded):
             for words, form, decide in group.rules:
                 if any_in(words, folded):
@@ -116,7 +76,7 @@ def mask_labelled(text: str) -> tuple[str, int]:
 
 
 def _mask(form: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int]:
-    """Mask the values of those matches that `decide` finds to be secrets."""
+    """Mask the values of the matches that `decide` accepts."""
     count = 0
 
     def replace(match: re.Match[str]) -> str:
@@ -134,7 +94,7 @@ def _mask(form: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int]:
 
 
 def _mask_phrases(text: str) -> tuple[str, int]:
-    """Mask words that follow a label without quotes: `password: correct horse battery staple`."""
+    """Mask passphrases without quotes: `password: correct horse battery staple`."""
     folded = fold(text)
     kept: list[str] = []
     done = 0
@@ -168,7 +128,7 @@ def _mask_fields(text: str) -> tuple[str, int]:
 
 def _ends_of_labels(text: str) -> Iterator[int]:
     folded = fold(text)
-    for stem in _STEMS:
+    for stem in STEMS:
         at = folded.find(stem)
         while at >= 0:
             end = at + len(stem)
@@ -184,7 +144,7 @@ def _names_a_key(folded: str, at: int) -> bool:
 
 
 def _label(text: str, end: int) -> str:
-    """Return the word that ends there, a dozen characters of it."""
+    """Return the last word before `end`, at most a dozen characters of it."""
     return re.split(r"[^A-Za-z]", text[max(0, end - 12) : end])[-1]
 
 
@@ -198,9 +158,9 @@ def _unquote(value: str) -> tuple[str, str, str]:
 
 
 def _field_holds_secret(found: Found) -> bool:
-    """Tell a secret from code and prose such as `token = get_token()`, `password: SecretStr`, `auth: required`."""
+    """Distinguish a secret from code and prose: `token = get_token()`, `password: SecretStr`, `auth: required`."""
     value, label = found.value, found.label.lower()
-    strict = label.endswith(_STRICT)
+    strict = label.endswith(STRICT)
     if is_placeholder(value) or is_path(value) or value.lower() in _WORDS:
         return False
     if found.gap.strip() in ("is", "was"):
@@ -220,70 +180,3 @@ def _field_holds_secret(found: Found) -> bool:
     if strict and found.label.isupper() and found.gap == "=":
         return True
     return is_mixed(value) if strict else is_random(value)
-
-
-def _header_holds_secret(found: Found) -> bool:
-    if is_placeholder(found.value) or is_code(found) or "(" in found.value:
-        return False
-    return is_mixed(found.value) or len(found.value) >= 24
-
-
-def _bearer_holds_secret(found: Found) -> bool:
-    value = found.value
-    if found.label.lower() != "basic":
-        return is_random(value) or len(value) >= 24
-    return is_login(value)
-
-
-def flag_holds_secret(found: Found) -> bool:
-    """Tell whether the value of an option is a secret: that of `--password …` is, that of `--auth basic` is not."""
-    name = found.label.lstrip("-")
-    if not is_secret_name(name) or is_placeholder(found.value) or is_path(found.value):
-        return False
-    if found.value.isupper() and found.value.lower().endswith(_METAVARS):
-        return False
-    return found.quoted or is_mixed(found.value) or name.lower().endswith(_STRICT)
-
-
-_KEY_IN_URL: Final = re.compile(r"[\w.~%+/=:-]+")
-
-
-def _query_holds_secret(found: Found) -> bool:
-    name = found.label.lstrip("?&").removeprefix("amp;")
-    if is_placeholder(found.value):
-        return False
-    if name.lower() == "key":
-        # `key` is the name of many things; signs that a URL has encoded are not part of a key but of code.
-        return len(found.value) >= 16 and is_mixed(found.value) and _KEY_IN_URL.fullmatch(found.value) is not None
-    return name.lower() in _SIGNATURES or is_secret_name(name)
-
-
-def _login_holds_secret(found: Found) -> bool:
-    return not found.value.isdigit() and not is_placeholder(found.value)
-
-
-def _user_is_token(found: Found) -> bool:
-    return is_random(found.value)
-
-
-_GROUPS: Final = (
-    RuleGroup(
-        (),
-        (
-            Rule(("?", "&"), _QUERY, _query_holds_secret),
-            Rule(("authorization",), _HEADER, _header_holds_secret),
-            Rule(("cookie",), _COOKIE, is_no_placeholder),
-            Rule(("bearer", "basic"), _BEARER, _bearer_holds_secret),
-            Rule(("--",), _FLAG, flag_holds_secret),
-            Rule(("-u",), _LOGIN, _login_holds_secret),
-        ),
-    ),
-    RuleGroup(("@",), (Rule(("://",), _URL_LOGIN, is_no_placeholder), Rule(("://",), _URL_USER, _user_is_token))),
-    *config_files.GROUPS,
-    *command_options.GROUPS,
-)
-#: Words that are part of others (`authorization`, `--user`) need not be looked for twice.
-_ANCHORS: Final = (
-    *("@", "?", "&", "--", "-u", "cookie", "bearer", "basic", "mnemonic", "phrase"),
-    *(*_STEMS, *config_files.ANCHORS, *command_options.ANCHORS),
-)

@@ -12,18 +12,18 @@ _MAIL = (
     r"(?:[A-Za-z0-9\-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9\-(])"
 )
 _SOCIAL = r"(?<![\w.\-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w\-]|\.[0-9])"
-#: Numbers that begin and are as long as those of a card company; the check digit decides.
+#: Numbers with the beginning and length of a card company's; the check digit decides.
 _CARD = (
     r"(?<![\w.\-+/])(?:4[0-9]{3}|5[1-5][0-9]{2}|2[2-7][0-9]{2}|6(?:011|5[0-9]{2})|35[0-9]{2}"
     r")(?:(?P<gap>[ \-]?)[0-9]{4})(?:(?P=gap)[0-9]{4}){2}(?![\w\-:+/]|\.[0-9])"
     r"|(?<![\w.\-+/])3[47][0-9]{2}(?P<space>[ \-]?)[0-9]{6}(?P=space)[0-9]{5}(?![\w\-:+/]|\.[0-9])"
 )
-#: What a text has to contain for one of the two above, with a zero for every digit.
+#: What a text must contain for one of the two above, with a zero for every digit.
 _DIGIT_FORMS = (b"000-00-0000", b"000000000000000", b"0000 0000", b"0000-0000-", b"0000 000000 ", b"0000-000000-")
 
 
 def mask_pii(text: str) -> tuple[str, int]:
-    """Return the text without personal data, and how often there was some."""
+    """Return the text with personal data masked, and how often there was some."""
     found = 0
     if _is_between_words("@", text):
         text, found = pattern(_MAIL).subn(PII_MASK, text)
@@ -35,7 +35,7 @@ def mask_pii(text: str) -> tuple[str, int]:
 
 
 def may_hold_pii(glance: Glance) -> bool:
-    """Tell, fast, whether it is worth looking closer."""
+    """Return, fast, whether a text may hold anything to mask."""
     return _is_between_words("@", glance.text) or _has_digits(glance)
 
 
@@ -45,7 +45,7 @@ def _has_digits(glance: Glance) -> bool:
 
 
 def _is_between_words(sign: str, text: str) -> bool:
-    """Tell whether the sign stands anywhere between letters or digits; decorators are many, addresses few."""
+    """Return whether the sign is anywhere between letters or digits; decorators are many, addresses few."""
     at = text.find(sign)
     while at >= 0:
         if text[at + 1 : at + 2].isalnum() and at > 0 and not text[at - 1].isspace():
@@ -59,7 +59,7 @@ def _mask_cards(text: str) -> tuple[str, int]:
 
     def replace(match: re.Match[str]) -> str:
         nonlocal found
-        if not _checks(match.group()):
+        if not _has_check_digit(match.group()):
             return match.group()
         found += 1
         return PII_MASK
@@ -67,8 +67,8 @@ def _mask_cards(text: str) -> tuple[str, int]:
     return pattern(_CARD, re.ASCII).sub(replace, text), found
 
 
-def _checks(number: str) -> bool:
-    """Tell whether the last digit is the one that the others ask for."""
+def _has_check_digit(number: str) -> bool:
+    """Return whether the check digit of a card number is right."""
     digits = [int(character) for character in reversed(number) if character.isdigit()]
     doubled = (digit * 2 - 9 * (digit > 4) for digit in digits[1::2])
     return (sum(digits[::2]) + sum(doubled)) % 10 == 0

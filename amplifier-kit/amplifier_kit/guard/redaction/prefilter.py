@@ -1,4 +1,4 @@
-"""Decide cheaply whether a text needs a close look, before any pattern is matched against all of it.
+"""Decide cheaply whether a text may hold a secret, before any pattern is matched against all of it.
 
 Searching a text for one word is far faster than matching a pattern everywhere in it, and faster still in the few long
 words of a text: secrets are long. The masks and the cache of compiled patterns are here too, for all detectors.
@@ -28,12 +28,11 @@ _QUOTED = re.compile(rb"%[0-9A-Fa-f]{2}")
 
 
 def is_word(text: str) -> bool:
-    """Tell whether a text has no character that separates words."""
+    """Return whether a text has no character that separates words."""
     return text.isascii() and _WORD.issuperset(text.encode())
 
 
 def any_in(words: tuple[str, ...], text: str) -> bool:
-    """Tell whether one of the words is part of the text."""
     for word in words:  # noqa: SIM110  # a generator would cost more than the search
         if word in text:
             return True
@@ -41,16 +40,15 @@ def any_in(words: tuple[str, ...], text: str) -> bool:
 
 
 def fold(text: str) -> str:
-    """Return a text in lower case, with every character where it was."""
+    """Return a text in lower case and of the same length."""
     folded = text.lower()
-    if len(folded) != len(text):
-        # One letter becomes two in lower case: leave those beyond ASCII alone.
+    if len(folded) != len(text):  # some letters beyond ASCII become two
         folded = text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
     return folded
 
 
 class Glance:
-    """The result of a first look at a text, computed on demand."""
+    """A first look at a text: its long words and their beginnings, computed on demand."""
 
     __slots__ = ("_content", "_heads", "_words", "has_escapes", "text")
 
@@ -82,7 +80,7 @@ class Glance:
         pieces = words.translate(_TO_PIECES).split()
         heads = set(map(_head, pieces))
         if self.has_escapes:
-            # Text that was escaped once more has `\\n` for a line break; colours are `[32m`.
+            # In escaped text a line break is `\\n`; colours are `[32m`.
             heads.update([piece[1 : HEAD + 1] for piece in pieces if piece[0] in b"nrt"])
             coloured = [piece.lstrip(b"0123456789") for piece in pieces if b"m" in piece[:HEAD]]
             heads.update([piece[1 : HEAD + 1] for piece in coloured if piece.startswith(b"m")])

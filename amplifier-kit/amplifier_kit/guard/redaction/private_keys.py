@@ -1,4 +1,4 @@
-"""Private keys: whole, cut off at either end, without their marks, and as PuTTY, JSON and Kubernetes keep them."""
+"""Mask private keys: whole, cut off at either end, without their markers, and as PuTTY, JSON and base64 hold them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NEXT = rf"[ \t]{{0,4}}+{_BREAK}"
 _LAST_LINE = rf"[ \t]{{0,16}}+[A-Za-z0-9+/]{{1,31}}+={{0,2}}+(?=[ \t]{{0,4}}(?:{_BREAK}|[\"']|$))"
 _LINES = rf"{_LINE}(?:{_NEXT}{_LINE})*+(?:{_NEXT}{_LAST_LINE})?"
 
-#: How the bytes of a private key begin in base64: a sequence, the version, and what only private keys go on with. Each
-#: begins with its first letter and looks back afterwards: so the search for them is fast.
+#: How the bytes of a private key begin in base64: a sequence, the version, and what follows only in private keys. Each
+#: begins with its first letter and looks back after it, which makes the search fast.
 _OUTSIDE = r"M(?:(?<![A-Za-z0-9+/]M)|(?<=\\[nrt]M))"
 _BODY = (
     rf"(?:{_OUTSIDE}(?:"
@@ -34,7 +34,7 @@ _BODY = (
     rf")|b3BlbnNzaC1rZXktdjE)(?=[A-Za-z0-9+/]{{32}}){_LINES}"  # OpenSSH
 )
 _BODY_MARKS: Final = ("IBA", "BgkqhkiG9w0BBQ0w", "CAQEE", "AgEBB", "CAQAw", "AgEAM", "b3BlbnN", "LS0tL")
-#: The same, looked at from the end: what stands before the last mark may be short, what stands before that is long.
+#: The lines of a key from its end: the one before the last marker may be short, those before it are long.
 _SHORT = rf"[ \t]*=?[A-Za-z0-9+/]{{1,1000}}={{0,2}}[ \t]*(?:{_BREAK})?"
 _LONG = rf"[ \t]*[A-Za-z0-9+/]{{32,1000}}={{0,2}}[ \t]*{_BREAK}"
 _LONGEST_LINE = 1100
@@ -45,7 +45,7 @@ _JSON_KEY = r"(?P<kept>\\{0,3}\"(?:d|p|q|dp|dq|qi|k)\\{0,3}\"\s{0,4}:\s{0,4}\\{0
 
 
 def may_hold_private_key(glance: Glance) -> bool:
-    """Tell, fast, whether it is worth looking closer."""
+    """Return, fast, whether a text may hold anything to mask."""
     text = glance.text
     if "PRIVATE KEY" in text or "Private-" in text or '"kty' in text:
         return True
@@ -56,7 +56,7 @@ def may_hold_private_key(glance: Glance) -> bool:
 
 @cache
 def _body_heads() -> frozenset[bytes]:
-    """Return what the first word of a key in base64 begins with."""
+    """Return how the first word of a key in base64 may begin."""
     signs = (*string.ascii_letters, *string.digits, "")
     heads = {f"M{kind}{sign}" for kind in ("II", "IG", "IH") for sign in signs}
     heads |= {f"M{kind}{sign}C" for kind in "CDEFH" for sign in signs if sign}
@@ -64,7 +64,7 @@ def _body_heads() -> frozenset[bytes]:
 
 
 def mask_private_keys(text: str) -> tuple[str, int]:
-    """Return the text without private keys, and how many there were."""
+    """Return the text with private keys masked, and how many there were."""
     found = 0
     if "PRIVATE KEY" in text:
         text, found = _mask_blocks(text)
@@ -100,7 +100,7 @@ def _mask_blocks(text: str) -> tuple[str, int]:
 
 
 def _mask_ends(text: str) -> tuple[str, int]:
-    """Mask keys of which only the end is there: the last line, and the lines in base64 before it."""
+    """Mask keys whose beginning is missing: the last line, and the lines in base64 before it."""
     kept: list[str] = []
     at = 0
     for end in pattern(_END).finditer(text):
@@ -112,7 +112,7 @@ def _mask_ends(text: str) -> tuple[str, int]:
 
 
 def _start_of_lines(text: str, least: int, end: int) -> int:
-    """Return where the lines in base64 begin that end there; `end` without any."""
+    """Return where the lines in base64 before `end` begin; `end` if there are none."""
     start = end
     form = _SHORT
     while start > least:

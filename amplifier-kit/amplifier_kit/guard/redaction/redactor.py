@@ -20,15 +20,15 @@ from amplifier_kit.guard.redaction.field_names import (
     may_be_secret,
 )
 from amplifier_kit.guard.redaction.known_values import LiveValues
-from amplifier_kit.guard.redaction.label_values import Found
-from amplifier_kit.guard.redaction.labels import announces_secret, flag_holds_secret, mask_labelled
+from amplifier_kit.guard.redaction.label_rules import Found, flag_holds_secret
+from amplifier_kit.guard.redaction.labels import announces_secret, mask_labelled
 from amplifier_kit.guard.redaction.personal_data import mask_pii, may_hold_pii
 from amplifier_kit.guard.redaction.prefilter import MASK, Glance
-from amplifier_kit.guard.redaction.token_search import mask_shapes, may_hold_shape
+from amplifier_kit.guard.redaction.token_formats import mask_tokens, may_hold_token
 
 DEFAULT_RULES = ("secrets", "pii-basic")
 
-#: What a log record is ordered and joined by; on its top level these are never looked into.
+#: The fields that order and join log records; on the top level they are never masked.
 RECORD_KEYS = ID_KEYS | frozenset(("ts", "lvl", "schema", "event", "seq", "duration_ms", "dropped", "prev"))
 _NOT_SCRUBBED = RECORD_KEYS | {"redaction"}
 
@@ -57,7 +57,7 @@ Mask = Callable[[str], tuple[str, int]]
 Counts = dict[str, int]
 
 #: How the log names the ways of masking; the remaining one goes by live values.
-_RULE_OF: dict[Mask, str] = {mask_shapes: "pattern", mask_labelled: "pattern", mask_pii: "pii"}
+_RULE_OF: dict[Mask, str] = {mask_tokens: "pattern", mask_labelled: "pattern", mask_pii: "pii"}
 
 
 class Scrubbed(NamedTuple):
@@ -84,7 +84,7 @@ class Redactor:
         allowlist: Iterable[str] = (),
         rules: Iterable[str] = DEFAULT_RULES,
     ) -> None:
-        """Know the live secrets, which are masked under any rules; `rules` are of DEFAULT_RULES.
+        """Mask the live secrets under any rules; `rules` are of DEFAULT_RULES.
 
         `allowlist` names keys whose texts are masked for live secrets only. Raises ValueError for an unknown rule: a
         rule that does nothing would be a leak.
@@ -98,7 +98,7 @@ class Redactor:
         self._live = LiveValues()
         self._masks: list[tuple[Mask, Callable[[Glance], bool]]] = [(self._live.mask, self._live.may_be_in)]
         if self._secrets:
-            self._masks += [(mask_shapes, may_hold_shape), (mask_labelled, announces_secret)]
+            self._masks += [(mask_tokens, may_hold_token), (mask_labelled, announces_secret)]
         if "pii-basic" in self.rules:
             self._masks += [(mask_pii, may_hold_pii)]
         #: Classified keys: the same ones recur in every record.
@@ -108,7 +108,7 @@ class Redactor:
         self.add_live_values(live_values)
 
     def add_live_value(self, value: str) -> None:
-        """Mask this value from now on, wherever it stands."""
+        """Mask this value everywhere from now on."""
         self.add_live_values([value])
 
     def add_live_values(self, values: Iterable[str]) -> None:
@@ -173,14 +173,14 @@ class Redactor:
     def _inspect(self, value: Any, texts: list[str], depth: int) -> bool:
         """Collect the texts of a dict or list that are not known to be clean; return whether all else needs no masking.
 
-        Raises _NotJson for what is not JSON, or nested too deeply.
+        Raises _NotJson for data that is not JSON, or nested too deeply.
         """
         # Written out rather than split up: every event of every session passes here.
         if depth > _MAX_DEPTH:
             raise _NotJson
         kinds, clean = self._kinds, self._clean
         is_plain = True
-        # What stands in a list has no name, as if it were under the empty one.
+        # An item of a list is treated like a field without a name.
         for key, item in value.items() if type(value) is dict else zip(repeat(""), value):
             kind = kinds.get(key)
             if kind is None:
@@ -204,9 +204,18 @@ class Redactor:
                     is_plain = False
             elif sort is not bool and item is not None:
                 raise _NotJson
-        if type(value) is dict:
-            return is_plain and not ("value" in value and ("name" in value or "key" in value))
-        return is_plain and not _may_be_arguments(value)
+        if is_plain and self._secrets:
+            return not (self._names_secret(value) if type(value) is dict else _secret_items(value))
+        return is_plain
+
+    def _names_secret(self, fields: Mapping[Any, Any]) -> bool:
+        """Return whether this is `{"name": "api_key", "value": ...}`."""
+        if "value" in fields and self._secrets:
+            for key in ("name", "key"):
+                name = fields.get(key)
+                if isinstance(name, str) and name not in self._allowed:
+                    return is_secret_name(name) and may_be_secret(name, fields["value"])
+        return False
 
     def _remember(self, texts: Iterable[str]) -> None:
         if len(self._clean) > _MAX_CLEAN_TEXTS:
@@ -214,7 +223,7 @@ class Redactor:
         self._clean.update(map(_token, texts))
 
     def _worth_trying(self, text: str) -> list[Mask]:
-        """Return the ways of masking that might find something in a text; by words that must be there, so fast."""
+        """Return the ways of masking that may find something in a text, by a fast search for words they need."""
         glance = Glance(text)
         return [mask for mask, may_find in self._masks if may_find(glance)]
 
@@ -259,7 +268,7 @@ class Redactor:
 
 
 class _NotJson(Exception):
-    """Data holds something that JSON has no form for."""
+    """Data cannot be written as JSON."""
 
 
 class _Masker:
@@ -296,7 +305,7 @@ class _Masker:
     def _mapping(self, value: Mapping[Any, Any]) -> dict[Any, Any]:
         fields: dict[Any, Any] = {}
         kinds = self._redactor._kinds
-        names_secret = "value" in value and self._names_secret(value)
+        names_secret = self._redactor._names_secret(value)
         for key, item in value.items():
             kind = kinds.get(key) if type(key) is str else _DIRTY
             if kind is None:
@@ -308,14 +317,6 @@ class _Masker:
             else:
                 fields[key] = self._field(kind, key, item, value)
         return fields
-
-    def _names_secret(self, pair: Mapping[Any, Any]) -> bool:
-        """Return whether this is `{"name": "api_key", "value": ...}`."""
-        for key in ("name", "key"):
-            name = pair.get(key)
-            if isinstance(name, str) and self._redactor._secrets and name not in self._redactor._allowed:
-                return is_secret_name(name) and may_be_secret(name, pair["value"])
-        return False
 
     def _under_dirty(self, key: Any, item: Any) -> Any:
         secret = self._redactor._secrets and type(key) is str and is_secret_name(key) and may_be_secret(key, item)
@@ -377,7 +378,7 @@ def _is_spared(kind: int, value: Any, around: Mapping[Any, Any]) -> bool:
 
 
 def _secret_items(items: list[Any]) -> set[int]:
-    """Return where secrets stand in `["Authorization", ...]` and in arguments such as `["--password", ...]`."""
+    """Return the indexes of secrets in `["Authorization", ...]` and in arguments such as `["--password", ...]`."""
     if len(items) == 2 and is_secret_header(items[0]) and isinstance(items[1], str):
         return {1}
     found = set()
@@ -389,15 +390,8 @@ def _secret_items(items: list[Any]) -> set[int]:
     return found
 
 
-def _may_be_arguments(items: list[Any]) -> bool:
-    """Return whether a list may be a header with its value, or hold `--option, value`."""
-    if len(items) == 2 and type(items[0]) is str and type(items[1]) is str:
-        return True
-    return any(type(item) is str and item.startswith("--") for item in items)
-
-
 def _token(text: str) -> Any:
-    """Return what a text is remembered by: itself, or for a long one its length and hash."""
+    """Return the text, or the length and hash of a long one."""
     return text if len(text) <= _LONGEST_REMEMBERED else (len(text), hash(text))
 
 

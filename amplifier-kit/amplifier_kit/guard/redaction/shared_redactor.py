@@ -1,7 +1,7 @@
-"""The secrets that this process knows, from all of its sessions, and the redactor for every file that it writes.
+"""The secrets of this process, from all its sessions, and the one redactor for every file that it writes.
 
 A file may be written by a module, a session or the program itself, and a secret of one must not reach a file of
-another, so they share one redactor. It masks secrets; personal data is the log writer's concern.
+another, so they share one redactor. It masks secrets; personal data is the log's concern.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from amplifier_kit.guard.private_files import secret_sources
 from amplifier_kit.guard.redaction.known_values import live_values_from_env
 from amplifier_kit.guard.redaction.redactor import Redactor
 
-#: Values that are remembered; a process that has this many has forgotten to end. The newest are kept.
+#: How many values are remembered at most; the newest are kept.
 _MOST: Final = 2000
 
 _lock: Final = threading.RLock()
@@ -45,7 +45,7 @@ def known_secrets() -> tuple[str, ...]:
 
 
 def remember_keys(names: Iterable[str]) -> None:
-    """Know these variables as the user's keys: no command is given one of them by itself, whatever it is called."""
+    """Treat these environment variables as the user's keys: no command inherits one of them, whatever its name."""
     with _lock:
         _key_names.update(names)
 

@@ -1,8 +1,8 @@
-"""Mask the secrets in bytes that come in pieces, such as the output of a command, before they reach a disk.
+"""Mask the secrets in bytes that arrive in pieces, such as the output of a command, before they reach a disk.
 
-A secret may lie across two pieces, across many lines (a private key), or have the colours of a terminal in it. So bytes
-are released by whole lines, a key is held back until its last line has come, and a line is also checked without
-terminal control codes. Held bytes are in memory only, and bounded.
+A secret may span two pieces or many lines (a private key), or contain the colours of a terminal. So bytes are released
+by whole lines, a key is held back until its last line has arrived, and a line is also checked without terminal control
+codes. Held bytes are in memory only, and bounded.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 
 from amplifier_kit.guard.redaction.prefilter import MASK
 
-#: An unfinished line or key that is longer is released, cut where no secret is.
+#: A longer unfinished line or key is released, cut outside of any secret.
 LONGEST_HELD: Final = 64 * 1024
-#: Of a line that is too long, what stays behind a cut: no secret that lies across it is longer.
+#: How much of an overlong line stays after a cut: no secret that spans the cut is longer.
 _OVERLAP: Final = 8 * 1024
-#: How many lines that might be a key without its first line are held back, in bytes: the largest keys are smaller.
+#: How many bytes of lines that may be a key without its first line are held back: the largest keys are smaller.
 _LONGEST_KEY: Final = 16 * 1024
-#: Characters released last, checked again with the next ones: a label may be on the line before its value.
+#: The last characters released, checked again with the next ones: a label may be on the line before its value.
 _CONTEXT: Final = 512
 _MASK_START: Final = MASK.rstrip("]")
 
@@ -32,7 +32,7 @@ _LINE_ENDS: Final = (b"\n", b"\r")
 #: Where a line that is too long may be cut, and where a secret ends that was too long to be held.
 _SEPARATOR: Final = re.compile(rb"[\s\"'`<>(){}\[\],;|]")
 
-#: What a terminal does not show: colours, titles, cursor movements, overstruck letters, control characters.
+#: Invisible in a terminal: colours, titles, cursor movements, overstruck letters, control characters.
 _INVISIBLE: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
     r"|\x9b[0-?]*[ -/]*[@-~]|[^\n\x08]\x08|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
@@ -40,29 +40,29 @@ _INVISIBLE: Final = re.compile(
 _CONTROLS: Final = bytes((*range(9), 11, 12, *range(14, 32), 127))
 _TEXT: Final = bytes((9, 10, 13, *range(32, 127)))
 _SAMPLE: Final = 2048
-_STEERS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x9b]")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x9b]")
 
 
 class RedactingStream:
-    """Turn the bytes of one stream into bytes that may be written; without secrets, they come out as they went in."""
+    """Turn the bytes of one stream into bytes that may be written; bytes without secrets stay unchanged."""
 
     def __init__(self, scrub: Callable[[str], str]) -> None:
         """Mask with `scrub`, which returns a text without secrets."""
         self._scrub = scrub
         self._pending = bytearray()
         self._context = self._masked_context = ""
-        #: Whether the rest of a secret follows that was too long to be held.
+        #: Whether the rest of a secret follows that was too long to hold.
         self._is_inside = False
         #: Whether anything was masked until now.
         self.has_masked = False
 
     @property
     def held(self) -> int:
-        """Return how many bytes have come in and are not released yet."""
+        """How many bytes are not released yet."""
         return len(self._pending)
 
     def feed(self, data: bytes) -> bytes:
-        """Take in the next bytes; return what may be written now."""
+        """Add the next bytes; return the bytes that may be written now."""
         self._pending += data
         if self._is_inside and not self._skip():
             return b""
@@ -74,7 +74,7 @@ class RedactingStream:
         return self._release(held)
 
     def finish(self) -> bytes:
-        """Return the rest, when nothing more comes: a key that was not finished is masked as far as it goes."""
+        """Return the rest at the end of the stream; an unfinished key is masked as far as it goes."""
         if self._is_inside and not self._skip():
             return b""
         held = self._held_from(bytes(self._pending))
@@ -89,14 +89,14 @@ class RedactingStream:
     # -- holding --
 
     def _held_from(self, ready: bytes) -> int:
-        """Return where whole lines begin that must wait for what follows: an unfinished key, or what may be one."""
+        """Return where lines begin that must wait for the next ones: an unfinished key, or lines that may be one."""
         bare = _bare_bytes(ready)
         if any(word in bare for word in _KEY_WORDS) and (key := _unfinished_key(ready)) is not None:
             return key
         return _key_lines_from(ready)
 
     def _skip(self) -> bool:
-        """Drop the rest of a secret that was too long to be held; return whether its end has come."""
+        """Drop the rest of a secret that was too long to hold; return whether its end has arrived."""
         end = _SEPARATOR.search(self._pending)
         del self._pending[: end.start() if end else len(self._pending)]
         self._is_inside = end is None
@@ -130,7 +130,7 @@ class RedactingStream:
             return self._masked(rest)
         self.has_masked = True
         masked = MASK.encode() + b"\n"
-        lines = [masked if _is_of_key(line) else line for _, line in _lines(rest)]
+        lines = [masked if _belongs_to_key(line) else line for _, line in _lines(rest)]
         return self._masked(b"".join(line for at, line in enumerate(lines) if not at or line != lines[at - 1]))
 
     def _masked(self, block: bytes) -> bytes:
@@ -139,18 +139,18 @@ class RedactingStream:
         encoding = "latin-1" if _is_binary(block) else "utf-8"
         text = block.decode(encoding, "surrogateescape")
         masked = self._with_context(text)
-        if _STEERS.search(block):
+        if _CONTROL.search(block):
             bare = self._with_context(_bare_bytes(block).decode(encoding, "surrogateescape"))
             # A coloured secret is still a secret to a reader who strips the colours.
             masked = bare if bare.count(_MASK_START) > masked.count(_MASK_START) else masked
         self._context = text[-_CONTEXT:]
         self._masked_context = self._scrub(self._context)
         self.has_masked = self.has_masked or masked != text
-        # What came before may have been text in another encoding.
+        # The text before may have had another encoding.
         return masked.encode(encoding, "replace" if encoding == "latin-1" else "surrogateescape")
 
     def _with_context(self, text: str) -> str:
-        """Mask a text by itself, and its beginning together with what came before."""
+        """Mask a text by itself, and its beginning together with the text before it."""
         text = self._scrub(text)
         end = text.find("\n", _CONTEXT) + 1 or len(text)
         whole, known = self._scrub(self._context + text[:end]), self._masked_context
@@ -164,14 +164,14 @@ class RedactingStream:
 
 
 def _is_binary(block: bytes) -> bool:
-    """Tell whether bytes are no text, by the beginning of them: they are handled faster, one byte for a character."""
+    """Return whether bytes are binary, by their beginning; those are handled faster, one character a byte."""
     sample = block[:_SAMPLE]
     bad = len(sample.translate(None, _TEXT))
     return bad > len(sample) // 4 and "\ufffd" in sample[:-4].decode("utf-8", "replace")
 
 
 def _bare_bytes(block: bytes) -> bytes:
-    if not _STEERS.search(block):
+    if not _CONTROL.search(block):
         return block
     if _is_binary(block):
         return block.translate(None, _CONTROLS)
@@ -192,7 +192,7 @@ def _unfinished_key(block: bytes) -> int | None:
 
 
 def _key_lines_from(block: bytes) -> int:
-    """Return where the last lines begin that may be of a key whose first line is missing; its end tells."""
+    """Return where the last lines begin that may belong to a key whose first line is missing."""
     start = len(block)
     longest = 0
     for line in reversed(block[-_LONGEST_KEY:].splitlines(keepends=True)):
@@ -212,13 +212,13 @@ def _lines(block: bytes) -> Iterator[tuple[int, bytes]]:
         start += len(line)
 
 
-def _is_of_key(line: bytes) -> bool:
+def _belongs_to_key(line: bytes) -> bool:
     bare = _bare_bytes(line).strip()
     return bool(_KEY_BEGIN.search(bare) or _KEY_LINE.fullmatch(bare) or re.match(rb"[A-Za-z\-]{3,20}: ", bare))
 
 
 def _cuts(whole: bytes) -> Iterator[int]:
-    """Return places where a line that is too long may be cut, those at a separator first."""
+    """Yield places where an overlong line may be cut, separators first."""
     last = len(whole) - _OVERLAP
     found = [match.end() for match in _SEPARATOR.finditer(whole, max(0, last - _OVERLAP), last)]
     yield from reversed(found[-4:])

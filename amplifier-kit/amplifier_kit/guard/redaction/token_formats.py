@@ -1,10 +1,10 @@
-"""The table of token formats, one row per service: to add a service, add a row.
+"""Mask the tokens of known services. One row per service: to add a service, add a row to the table below.
 
 A row says which documented prefix (`mark`) a token has and what follows it, in a small notation from which both the
-pattern and the examples of the tests are made: `{alnum:36}` stands for 36 letters or digits, `{hex:32+}` for at least
-32 hex digits, `{word:20-40}` for 20 to 40 characters; everything else stands for itself. ALPHABETS names the kinds.
+pattern and the examples of the tests are made: `{alnum:36}` means 36 letters or digits, `{hex:32+}` at least 32 hex
+digits, `{word:20-40}` 20 to 40 characters; everything else is literal. ALPHABETS names the kinds.
 
-Tokens without a telling form (Datadog, Mistral, Cloudflare and others) are found by their labels: see `labels`.
+Tokens without a recognisable form (Datadog, Mistral, Cloudflare and others) are found by their labels: see `labels`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from functools import cache, cached_property
+from itertools import product
 from os.path import commonprefix
 from random import Random
 from typing import Final, NamedTuple
 
+from amplifier_kit.guard.redaction.prefilter import HEAD, MASK, VERY_LONG, Glance, is_word
+from amplifier_kit.guard.redaction.private_keys import mask_private_keys, may_hold_private_key
+
 _ALNUM: Final = string.ascii_letters + string.digits
 
-#: The kinds of characters that `{kind:count}` can stand for.
+#: The characters of each kind in `{kind:count}`.
 ALPHABETS: Final = {
     "digit": string.digits,
     "hex": "0123456789abcdef",
@@ -34,7 +39,7 @@ ALPHABETS: Final = {
     "padded": _ALNUM + "+/=_-",
     "path": _ALNUM + "_-/",
     "percent": _ALNUM + "_-.%+/=",
-    # The second half of four bits that begin with zeros, and the third and fourth characters of a number in base64.
+    # Characters that base64 has at certain places: of zero bits, and of a number.
     "quarter": "AQgw",
     "third": "AEIMQUYcgk",
     "fourth": "wxyz012345",
@@ -49,7 +54,7 @@ NOT_BASE64: Final = r"A-Za-z0-9_\-+/"
 
 
 class Run(NamedTuple):
-    """Characters of one kind: at least `least`, at most `most` of them; None means no limit."""
+    """At least `least`, at most `most` characters of one kind; None means no limit."""
 
     kind: str
     least: int
@@ -60,18 +65,18 @@ class TokenFormat(NamedTuple):
     """What the tokens of one service look like."""
 
     service: str
-    #: The prefixes, separated by spaces. With `before`, what stands in the middle or at the end.
+    #: The prefixes, separated by spaces; with `before`, the middle or the end of a token.
     marks: str
     after: str
     before: str = ""
     start: str = WORD
-    #: Whether only a body with capital and small letters and digits is a token: for marks that names have, too.
+    #: Whether a body must have capital and small letters and digits: for marks that ordinary names also have.
     mixed: bool = False
-    #: Whether the mark stays, as the address of a webhook does.
+    #: Whether the mark is kept, such as the address of a webhook.
     keep: bool = False
 
     def groups(self) -> list[tuple[str, list[str]]]:
-        """Return the marks that can be searched for together, and what they have in common."""
+        """Return the marks that can be searched for together, with their common prefix."""
         marks = self.marks.split()
         common = commonprefix(marks)  # noqa: RUF071  # of characters, as is meant here
         return [(common, marks)] if len(common) > 1 else [(mark, [mark]) for mark in marks]
@@ -86,15 +91,15 @@ class TokenFormat(NamedTuple):
         if self.before:
             before = _start(self.start, "") + _expression(self.before)
             return f"(?P<mark>)(?P<body>{before}{literal}(?:{rest}){after})"
-        # The mark comes first, and what stands before it is looked at afterwards: so the search is fast.
+        # The mark comes first and the text before it is checked afterwards, which makes the search fast.
         return f"(?P<mark>{literal}{_start(self.start, literal)}(?:{rest}))(?P<body>{after})"
 
     def is_token(self, body: str) -> bool:
-        """Tell whether what matched is a token; with something before and something after a mark, it is."""
+        """Return whether a match is a token; one with text before and after its mark always is."""
         return bool(self.before) or is_made_up(body, self.mixed)
 
     def example(self, mark: str, chance: Random) -> str:
-        """Return a made-up token; one that is random enough to be taken for a real one."""
+        """Return an example that is random enough to be recognised."""
         while True:
             before, after = _fill(self.before, chance), _fill(self.after, chance)
             if self.is_token(after):
@@ -102,9 +107,9 @@ class TokenFormat(NamedTuple):
 
 
 def is_made_up(body: str, mixed: bool) -> bool:
-    """Tell a random body from a name (`sk-text-repr-fallback`) and from a placeholder (`sk-xxxxxxxx`).
+    """Return whether a body is random, not a name (`sk-text-repr-fallback`) or a placeholder (`sk-xxxxxxxx`).
 
-    Of a random part, the whole is random too: so a search may go on behind a body that was rejected.
+    A body with a random part is random, so a search may continue after a body that was rejected.
     """
     if _BLANK.search(body) and len(_BLANKS.sub("", body)) <= _LONGEST_NAME:
         return False
@@ -121,7 +126,7 @@ def parts(template: str) -> Iterator[str | Run]:
 
 #: A long run of letters, or a digit in a run of letters and digits: names have words and numbers between their hyphens.
 _RANDOM = re.compile("[A-Za-z]{20}|(?=[A-Za-z0-9]{6})[A-Za-z]*+[0-9]")
-#: What documentation writes in place of a token, and how much of a name may stand before it: `sk-ant-api03-xxxxxxxx`.
+#: What documentation writes in place of a token, and how long a name before it may be: `sk-ant-api03-xxxxxxxx`.
 _BLANK = re.compile(r"[xX*.]{6}")
 _BLANKS = re.compile(r"[xX*._\-]")
 _LONGEST_NAME = 10
@@ -140,16 +145,16 @@ def _expression(template: str) -> str:
 
 
 def _end(template: str) -> str:
-    """Return the condition for what follows: a run that is longer than it may be is something else."""
+    """Return the condition for the text after a token: a run that is too long is something else."""
     last = [None, *parts(template)][-1]
     return "" if isinstance(last, Run) and last.most is None else "(?![A-Za-z0-9])"
 
 
 def _start(forbidden: str, mark: str) -> str:
-    """Return the condition for what stands before the mark, to be tested behind it.
+    """Return the condition for the text before the mark, to be tested after the mark.
 
-    Escapes end in letters and digits that are no part of a word: `\\n` in text that was escaped once more, `%3D` in
-    URLs, and the colours of a terminal.
+    Escapes end in letters and digits that do not belong to the word after them: `\\n` in escaped text, `%3D` in URLs,
+    and the colours of a terminal.
     """
     if not forbidden:
         return ""
@@ -168,6 +173,8 @@ def _fill(template: str, chance: Random) -> str:
             filled += "".join(chance.choices(ALPHABETS[part.kind], k=part.least))
     return filled
 
+
+# -- the table --
 
 _UUID: Final = "{uuid:36}"
 
@@ -370,3 +377,130 @@ _WATCHING: Final = (
 )
 
 TOKEN_FORMATS: Final = (*_MODELS, *_CODE, *_CHAT, *_CLOUD, *_DATA, *_WATCHING)
+
+
+# -- the search --
+
+
+class _Search:
+    """The search for the tokens of one row, or for those with one of its marks."""
+
+    def __init__(self, number: int, form: TokenFormat, common: str, marks: list[str]) -> None:
+        #: The place in the table; the first rows are masked first.
+        self.number = number
+        self._form = form
+        self._marks = common, marks
+        #: Whether such a token is several words.
+        self._needs_text = not all(map(is_word, _literals(form, common)))
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self._form.pattern(*self._marks))
+
+    def finds_any(self, glance: Glance) -> bool:
+        text = glance.text if self._needs_text or glance.has_escapes else glance.long_words(VERY_LONG)
+        return any(map(self._is_token, self._pattern.finditer(text)))
+
+    def mask(self, text: str) -> tuple[str, int]:
+        found = 0
+
+        def replace(match: re.Match[str]) -> str:
+            nonlocal found
+            if not self._is_token(match):
+                return match.group()
+            found += 1
+            return match["mark"] + MASK if self._form.keep else MASK
+
+        return self._pattern.sub(replace, text), found
+
+    def _is_token(self, match: re.Match[str]) -> bool:
+        return self._form.is_token(match["body"])
+
+
+class _Index(NamedTuple):
+    """The searches by the text they need.
+
+    A text without tokens costs about the same however long the table is: most marks begin a word, and the first
+    characters of all long words are looked up at once.
+    """
+
+    by_head: dict[bytes, list[_Search]]
+    heads: set[bytes]
+    in_words: list[tuple[str, list[_Search]]]
+
+
+#: A mark that begins with one of these begins a piece, even inside of a token.
+_BREAKS = "-.+:"
+_SEPARATORS = re.compile("[^A-Za-z0-9]+")
+
+
+def may_hold_token(glance: Glance) -> bool:
+    """Return, fast, whether a text may hold anything to mask."""
+    return any(search.finds_any(glance) for search in _searches_for(glance)) or may_hold_private_key(glance)
+
+
+def mask_tokens(text: str) -> tuple[str, int]:
+    """Return the text with tokens and private keys masked, and how many there were."""
+    total = 0
+    for search in sorted(_searches_for(Glance(text)), key=lambda search: search.number):
+        text, found = search.mask(text)
+        total += found
+    text, found = mask_private_keys(text)
+    return text, total + found
+
+
+def _searches_for(glance: Glance) -> set[_Search]:
+    """Return the searches whose marks may be in the text.
+
+    No token is shorter than VERY_LONG, so only long words are looked at.
+    """
+    by_head, known, in_words = _index()
+    found: set[_Search] = set()
+    if words := glance.long_words(VERY_LONG):
+        for anchor, searches in in_words:
+            if anchor in words:
+                found.update(searches)
+        heads = glance.heads()
+        if not known.isdisjoint(heads):
+            for head in known & heads:
+                found.update(by_head[head])
+    return found
+
+
+@cache
+def _index() -> _Index:
+    by_head: dict[bytes, list[_Search]] = {}
+    in_words: dict[str, list[_Search]] = {}
+    for number, form in enumerate(TOKEN_FORMATS):
+        for anchor, marks in form.groups():
+            search = _Search(number, form, anchor, marks)
+            if form.start == ANYWHERE or (form.before and anchor[0] not in _BREAKS):
+                in_words.setdefault(anchor, []).append(search)
+            else:
+                for head in {head for mark in marks for head in _heads(mark, form.after)}:
+                    by_head.setdefault(head, []).append(search)
+    # Of anchors that are part of others, the short ones are enough.
+    short = [anchor for anchor in in_words if not any(other in anchor for other in in_words if other != anchor)]
+    merged = [
+        (part, [search for anchor in in_words if part in anchor for search in in_words[anchor]]) for part in short
+    ]
+    return _Index(by_head, set(by_head), merged)
+
+
+def _heads(mark: str, after: str) -> Iterator[bytes]:
+    """Yield how the first piece of a token may begin: with the mark, and after a short one with what may follow it."""
+    first, *rest = [piece for piece in _SEPARATORS.split(mark) if piece]
+    if rest or len(first) >= HEAD or not mark[-1].isalnum():
+        yield first[:HEAD].encode()
+        return
+    kinds: list[str] = []
+    for part in parts(after):
+        kinds += [ALPHABETS[part.kind]] * min(part.most or HEAD, HEAD) if isinstance(part, Run) else part
+    for count in range(HEAD - len(first) + 1):
+        # Fewer characters, where a separator comes next.
+        for following in product(*kinds[:count]):
+            yield (first + "".join(following)).encode()
+
+
+def _literals(form: TokenFormat, common: str) -> list[str]:
+    return [common, *(part for part in (*parts(form.before), *parts(form.after)) if isinstance(part, str))]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import amplifier_kit
 from amplifier_kit.guard.redaction import MASK, Redactor
-from amplifier_kit.guard.redaction.token_search import mask_shapes
+from amplifier_kit.guard.redaction.token_formats import mask_tokens
 
 WORDS = [
     *("path", "package", "patch", "perm", "key", "live", "secret", "token", "api", "sdk", "mob", "pat", "sk", "pk"),
@@ -102,7 +102,7 @@ def test_sources_hold_no_tokens() -> None:
     own = (path for path in Path(amplifier_kit.__file__).parent.rglob("*.py") if "testing" not in path.parts)
     sources = [*own, *library.glob("*.py"), *library.glob("[a-e]*/*.py")]
     assert len(sources) > 200
-    masked = [path.name for path in sources if mask_shapes(path.read_text(encoding="utf-8"))[1]]
+    masked = [path.name for path in sources if mask_tokens(path.read_text(encoding="utf-8"))[1]]
     assert masked == []
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_kit.guard.redaction import MASK, Redactor
 from amplifier_kit.guard.redaction.prefilter import Glance
-from amplifier_kit.guard.redaction.token_search import mask_shapes, may_hold_shape
+from amplifier_kit.guard.redaction.token_formats import mask_tokens, may_hold_token
 
 CHANCE = Random(18)
 
@@ -49,14 +49,14 @@ def test_a_key_without_its_first_line(columns: int, line_break: str) -> None:
     body = lines(b64encode(CHANCE.randbytes(700)).decode(), columns, line_break)
     end = "-----END RSA PRIVATE" + " KEY-----"
     text = f"of the key:{line_break}{body}{line_break}{end}{line_break}is all"
-    assert mask_shapes(text) == (f"of the key:{line_break}{MASK}{line_break}is all", 1)
-    assert may_hold_shape(Glance(text))
+    assert mask_tokens(text) == (f"of the key:{line_break}{MASK}{line_break}is all", 1)
+    assert may_hold_token(Glance(text))
 
 
 def test_an_end_without_a_key() -> None:
     """Prose about the last line of a key is no key."""
     for text in ("it ends with -----END PRIVATE" + " KEY-----", "a line of prose\n-----END PRIVATE" + " KEY-----\n"):
-        assert mask_shapes(text) == (text, 0)
+        assert mask_tokens(text) == (text, 0)
 
 
 @pytest.mark.parametrize("kind", BEGINNINGS)
@@ -66,8 +66,8 @@ def test_a_key_without_any_mark(kind: str) -> None:
     for columns in (64, 70, 10_000):
         for text in ("{}", "here it is:\n{}\n\nand so on", '{{"data": "{}"}}', "key={}\n", "  {}\n  end."):
             given = text.format(lines(body, columns))
-            assert mask_shapes(given) == (text.format(MASK), 1)
-            assert may_hold_shape(Glance(given))
+            assert mask_tokens(given) == (text.format(MASK), 1)
+            assert may_hold_token(Glance(given))
 
 
 def test_other_structures_stay() -> None:
@@ -82,7 +82,7 @@ def test_other_structures_stay() -> None:
         "1f8b0800000000000003",
     ):
         text = lines(b64encode(bytes.fromhex(first) + CHANCE.randbytes(900)).decode())
-        assert mask_shapes(text) == (text, 0)
+        assert mask_tokens(text) == (text, 0)
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\\n"])
@@ -100,7 +100,7 @@ def test_a_key_of_putty(line_break: str) -> None:
         [*before, "Private-" + "Lines: 7", lines(private, 64, line_break), "Private-" + "MAC: " + "0a1b2c3d" * 8, "end"]
     )
     clean = line_break.join([*before, "Private-Lines: 7", MASK, f"Private-MAC: {MASK}", "end"])
-    assert mask_shapes(file) == (clean, 2)
+    assert mask_tokens(file) == (clean, 2)
 
 
 def test_a_key_in_json() -> None:
@@ -108,7 +108,7 @@ def test_a_key_in_json() -> None:
     key = {"kty": "RSA", "n": "n" * 43, "e": "AQAB", "d": "D7" * 20, "p": "P3" * 20, "kid": "2026-11"}
     clean = {**key, "d": MASK, "p": MASK}
     for text, expected in ((json.dumps(key), json.dumps(clean)), (json.dumps({"a": json.dumps(key)}), None)):
-        masked, found = mask_shapes(text)
+        masked, found = mask_tokens(text)
         assert found == 2
         assert masked == (expected or json.dumps({"a": json.dumps(clean)}))
 
@@ -117,16 +117,16 @@ def test_a_key_file_in_base64() -> None:
     """A key file that was encoded as a whole, as in the config of Kubernetes, is masked; a certificate is not."""
     for kind in ("RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY", "ENCRYPTED PRIVATE KEY"):
         encoded = b64encode(f"-----BEGIN {kind}-----\n{lines(rsa())}\n".encode()).decode()
-        assert mask_shapes(f"client-key-data: {encoded}\n") == (f"client-key-data: {MASK}\n", 1)
+        assert mask_tokens(f"client-key-data: {encoded}\n") == (f"client-key-data: {MASK}\n", 1)
     certificate = b64encode(f"-----BEGIN CERTIFICATE-----\n{lines(rsa('308203a3'))}\n".encode()).decode()
     text = f"certificate-authority-data: {certificate}\n"
-    assert mask_shapes(text) == (text, 0)
+    assert mask_tokens(text) == (text, 0)
 
 
 def test_a_key_of_ssh_com() -> None:
     """The marks of a key may have four hyphens and spaces."""
     key = f"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\n{lines(rsa())}\n---- END SSH2 ENCRYPTED PRIVATE KEY ----"
-    assert mask_shapes(f"a\n{key}\nb") == (f"a\n{MASK}\nb", 1)
+    assert mask_tokens(f"a\n{key}\nb") == (f"a\n{MASK}\nb", 1)
 
 
 @pytest.mark.parametrize(

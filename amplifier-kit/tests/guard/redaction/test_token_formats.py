@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from amplifier_kit.guard.redaction import MASK, Redactor
 from amplifier_kit.guard.redaction.prefilter import VERY_LONG, Glance
-from amplifier_kit.guard.redaction.token_formats import ALPHABETS, TOKEN_FORMATS, Run, TokenFormat, is_made_up, parts
-from amplifier_kit.guard.redaction.token_search import mask_shapes, may_hold_shape
+from amplifier_kit.guard.redaction.token_formats import (
+    ALPHABETS,
+    TOKEN_FORMATS,
+    Run,
+    TokenFormat,
+    is_made_up,
+    mask_tokens,
+    may_hold_token,
+    parts,
+)
 
 ROWS = [(form, mark) for form in TOKEN_FORMATS for mark in form.marks.split()]
 IDS = [f"{form.service} {mark}" for form, mark in ROWS]
@@ -40,7 +48,7 @@ def test_every_row_masks_its_tokens(form: TokenFormat, mark: str) -> None:
     for around in AROUND:
         for _ in range(5):
             token = form.example(mark, chance)
-            masked, found = mask_shapes(around.format(token))
+            masked, found = mask_tokens(around.format(token))
             assert masked == around.format(mark + MASK if form.keep else MASK)
             assert found == 1
 
@@ -49,7 +57,7 @@ def test_every_row_masks_its_tokens(form: TokenFormat, mark: str) -> None:
 def test_every_row_is_seen_at_first_glance(form: TokenFormat, mark: str) -> None:
     """A token of every row is noticed by the first look, which only looks at long words."""
     token = form.example(mark, Random(7))
-    assert may_hold_shape(Glance(f"a {token} b"))
+    assert may_hold_token(Glance(f"a {token} b"))
     longest = max(map(len, Glance(token).long_words(VERY_LONG).split()))
     assert longest >= VERY_LONG
 
@@ -92,13 +100,13 @@ def test_marks_and_placeholders_stay(form: TokenFormat, mark: str) -> None:
         f"{mark}***",
         f"{mark}...",
     ):
-        assert mask_shapes(text) == (text, 0)
+        assert mask_tokens(text) == (text, 0)
 
 
 def test_a_run_inside_of_base64_is_no_token() -> None:
     """Letters that end the colour of a terminal are an escape only where the colour begins."""
     text = "QYQAA5m" + "EAAPth" + "AAARYgAAJmIAADxi" * 6
-    assert mask_shapes(text) == (text, 0)
+    assert mask_tokens(text) == (text, 0)
 
 
 @given(row=st.sampled_from(ROWS), seed=st.integers(0, 10**6), before=st.text(max_size=10), after=st.text(max_size=10))

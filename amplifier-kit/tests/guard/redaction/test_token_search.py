@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from amplifier_kit.guard.redaction import MASK
 from amplifier_kit.guard.redaction.prefilter import VERY_LONG, Glance
-from amplifier_kit.guard.redaction.token_search import mask_shapes, may_hold_shape
+from amplifier_kit.guard.redaction.token_formats import mask_tokens, may_hold_token
 
 R = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYz"
 HEX = "0123456789abcdef" * 4
@@ -72,7 +72,7 @@ def test_tokens_of_known_services(token: str) -> None:
     """A token is masked as a whole: alone, in a sentence, in a URL, in JSON and in text that was escaped again."""
     around = ["{}", "the key is {}.", "https://x-access-token:{}@host/", '{{"a": "{}"}}', "line\\n{}\\nline", "A={}\n"]
     for text in around:
-        masked, found = mask_shapes(text.format(token))
+        masked, found = mask_tokens(text.format(token))
         assert masked.rstrip(".") == text.format(MASK).rstrip(".")
         assert found == 1
 
@@ -80,31 +80,31 @@ def test_tokens_of_known_services(token: str) -> None:
 @pytest.mark.parametrize("text", ORDINARY)
 def test_what_only_looks_like_a_token(text: str) -> None:
     """Ids, hashes, commits, paths, names and certificates stay as they are."""
-    assert mask_shapes(text) == (text, 0)
+    assert mask_tokens(text) == (text, 0)
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
 def test_tokens_are_long_enough_to_be_seen(token: str) -> None:
     """Every known token is noticed at first glance, which only looks at long words."""
     assert max(map(len, Glance(token).long_words(VERY_LONG).split())) >= VERY_LONG
-    assert may_hold_shape(Glance(f"a {token} b"))
+    assert may_hold_token(Glance(f"a {token} b"))
 
 
 def test_a_private_key_is_masked_from_first_to_last_line() -> None:
     """Everything between the marks of a private key goes, whatever kind it is."""
     for kind in ("", "RSA ", "OPENSSH ", "EC ", "ENCRYPTED "):
         key = f"-----BEGIN {kind}PRIVATE KEY-----\nMIIEvQ+/=\n\nabc\n-----END {kind}PRIVATE KEY-----"
-        assert mask_shapes(f"a\n{key}\nb {key}") == (f"a\n{MASK}\nb {MASK}", 2)
+        assert mask_tokens(f"a\n{key}\nb {key}") == (f"a\n{MASK}\nb {MASK}", 2)
     block = "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: 1\n\nabc\n-----END PGP PRIVATE KEY BLOCK-----"
-    assert mask_shapes(block) == (MASK, 1)
-    assert may_hold_shape(Glance(block))
+    assert mask_tokens(block) == (MASK, 1)
+    assert may_hold_token(Glance(block))
 
 
 def test_a_private_key_that_was_cut_off() -> None:
     """A key without an end is masked as far as it looks like one, and the prose after it stays."""
     cut = "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqhkiG9w0\\nBAQEFAASC"
-    assert mask_shapes(f"{cut} [truncated]") == (f"{MASK}[truncated]", 1)
-    assert mask_shapes(f"{cut}... {cut}") == (f"{MASK}... {MASK}", 2)
+    assert mask_tokens(f"{cut} [truncated]") == (f"{MASK}[truncated]", 1)
+    assert mask_tokens(f"{cut}... {cut}") == (f"{MASK}... {MASK}", 2)
 
 
 @given(before=st.text(max_size=10), after=st.text(max_size=10), token=st.sampled_from(list(TOKENS.values())))
@@ -114,4 +114,4 @@ def test_no_token_survives(before: str, after: str, token: str) -> None:
         before += " "
     if after[:1].isalnum():
         after = f" {after}"
-    assert token not in mask_shapes(f"{before}{token}{after}")[0]
+    assert token not in mask_tokens(f"{before}{token}{after}")[0]
