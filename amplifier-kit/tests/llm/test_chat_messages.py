@@ -86,7 +86,7 @@ def test_calls_and_results() -> None:
         {
             "role": "user",
             "content": [
-                {"type": "text", "text": "What look showed:"},
+                {"type": "text", "text": "Images from look:"},
                 {"type": "image_url", "image_url": {"url": URL}},
                 {"type": "text", "text": "thanks"},
             ],

@@ -143,16 +143,7 @@ class ChatProvider(LLMProvider):
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
         """Read one answer; with `use_streaming` false it is not streamed."""
-        settings = self.settings
-        await read_chat(
-            client,
-            payload,
-            answer,
-            streamed=settings.use_streaming,
-            include_usage=settings.include_usage,
-            think_tags=settings.think_tags,
-            prefix=self.prefix,
-        )
+        await read_chat(client, payload, answer, self.settings, self.prefix)
 
     def retries_for(self, error: LLMError) -> int:
         """Return more retries for a server that is still starting."""

@@ -8,7 +8,6 @@ a longer conversation begins with the same text, which servers cache.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
@@ -49,66 +48,37 @@ Message = dict[str, Any]
 
 def messages_of(conversation: Conversation, *, origin: str = ORIGIN, with_reasoning: bool = True) -> list[Message]:
     """Return the messages; with `with_reasoning`, including thinking of that origin."""
-    written = _Messages()
-    if conversation.system:
-        written.system("\n\n".join(conversation.system))
+    messages: list[Message] = []
+    #: Images of results, which tool messages cannot hold: they follow the last result as a user message.
+    images: list[Text | Image] = []
+
+    def add_user(parts: list[Text | Image]) -> None:
+        if parts and messages and messages[-1]["role"] == "user":
+            messages[-1]["content"] += parts
+        elif parts:
+            messages.append({"role": "user", "content": list(parts)})
+
     for turn in conversation.turns:
         if turn.role == "tool":
-            written.results(part for part in turn.parts if isinstance(part, Result))
-        elif turn.role == "assistant":
-            written.assistant(_assistant(turn.of_origin(origin), with_reasoning))
-        else:
-            written.user(_shown(turn))
-    return written.done()
-
-
-class _Messages:
-    """Build messages in the order that templates accept."""
-
-    def __init__(self) -> None:
-        self._messages: list[Message] = []
-        #: Images of results, which tool messages cannot hold: they follow the last result as a user message.
-        self._images: list[Text | Image] = []
-
-    def system(self, text: str) -> None:
-        self._messages.append({"role": "system", "content": text})
-
-    def results(self, results: Iterable[Result]) -> None:
-        for result in results:
-            text = result.text or _EMPTY
-            self._messages.append({"role": "tool", "tool_call_id": safe_id(result.call_id), "content": text})
-            if result.images:
-                self._images += [Text(f"What {result.name or 'the tool'} showed:"), *result.images]
-
-    def assistant(self, message: Message | None) -> None:
-        self._show_images()
-        if message is None:
-            return
-        if not self._messages or self._messages[-1]["role"] == "system":
-            self.user([Text(_EMPTY)])
-        self._messages.append(message)
-
-    def user(self, parts: list[Text | Image]) -> None:
-        """Add a user message; consecutive ones are merged."""
-        self._show_images()
-        if not parts:
-            return
-        if self._messages and self._messages[-1]["role"] == "user":
-            self._messages[-1]["content"] += parts
-        else:
-            self._messages.append({"role": "user", "content": list(parts)})
-
-    def done(self) -> list[Message]:
-        self._show_images()
-        for message in self._messages:
-            if message["role"] == "user":
-                message["content"] = _content(message["content"])
-        return self._messages
-
-    def _show_images(self) -> None:
-        images, self._images = self._images, []
-        if images:
-            self.user(images)
+            for result in (part for part in turn.parts if isinstance(part, Result)):
+                text = result.text or _EMPTY
+                messages.append({"role": "tool", "tool_call_id": safe_id(result.call_id), "content": text})
+                if result.images:
+                    images += [Text(f"Images from {result.name or 'the tool'}:"), *result.images]
+            continue
+        add_user(images)
+        images = []
+        if turn.role != "assistant":
+            add_user(_shown(turn))
+        elif (message := _assistant(turn.of_origin(origin), with_reasoning)) is not None:
+            add_user([] if messages else [Text(_EMPTY)])
+            messages.append(message)
+    add_user(images)
+    for message in messages:
+        if message["role"] == "user":
+            message["content"] = _content(message["content"])
+    system = [{"role": "system", "content": "\n\n".join(conversation.system)}] if conversation.system else []
+    return [*system, *messages]
 
 
 def _content(parts: list[Text | Image]) -> Any:
@@ -143,18 +113,14 @@ def _assistant(turn: Turn, with_reasoning: bool) -> Message | None:
 
 def _reasoning(turn: Turn) -> Message:
     thoughts = [part for part in turn.parts if isinstance(part, Thinking)]
-    details = [item for part in thoughts for item in _details(part.content)]
+    # Signed details are sent back as they came; those of other protocols are not.
+    signed = [item for part in thoughts if isinstance(part.content, list) for item in part.content]
+    details = [item for item in signed if isinstance(item, dict) and str(item.get("type", "")).startswith("reasoning.")]
     if details:
         return {"reasoning_details": details}
     text = "\n".join(part.text for part in thoughts if part.text)
     field = turn.metadata.get(REASONING_FIELD)
     return {field if field in REASONING_FIELDS else REASONING_FIELDS[0]: text} if text else {}
-
-
-def _details(content: Any) -> list[Message]:
-    """Return the signed details of a thought, without those of other protocols."""
-    items = content if isinstance(content, list) else []
-    return [item for item in items if isinstance(item, dict) and str(item.get("type", "")).startswith("reasoning.")]
 
 
 def _call(call: Call) -> Message:

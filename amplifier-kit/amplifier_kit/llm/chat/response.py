@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.usage import Counts
+from amplifier_kit.llm.chat.config import ChatConfig
 from amplifier_kit.llm.chat.request import REASONING_FIELD, REASONING_FIELDS
 from amplifier_kit.llm.errors import ServiceError
 from amplifier_kit.llm.openai_sdk import plain_stream
@@ -31,36 +32,29 @@ _KNOWN: Final = frozenset({"role", "content", "refusal", "tool_calls", "function
 
 
 async def read_chat(
-    client: Any,
-    payload: dict[str, Any],
-    answer: Answer,
-    *,
-    streamed: bool = True,
-    include_usage: bool = True,
-    think_tags: bool = True,
-    prefix: str = "chat",
+    client: Any, payload: dict[str, Any], answer: Answer, settings: ChatConfig, prefix: str = "chat"
 ) -> None:
     """Send the payload of `chat_payload` through an `AsyncOpenAI` client, and feed the answer.
 
     The answer is finished only when the server gave a finish reason. `prefix` is that of the metadata's keys. Raises
     exceptions of the SDK, and ServiceError for an error in place of an answer.
     """
-    reading = ChatReader(answer, think_tags=think_tags, prefix=prefix)
-    if not streamed:
+    reader = ChatReader(answer, think_tags=settings.think_tags, prefix=prefix)
+    if not settings.use_streaming:
         raw = await client.chat.completions.with_raw_response.create(**payload, stream=False)
         answer.headers = dict(raw.headers)
-        await reading.whole(json.loads(raw.text))
+        await reader.whole(json.loads(raw.text))
         return
-    usage = {"stream_options": {"include_usage": True}} if include_usage else {}
+    usage = {"stream_options": {"include_usage": True}} if settings.include_usage else {}
     async with await plain_stream(client.chat.completions, **payload, **usage) as stream:
         answer.headers = dict(stream.response.headers)
         if answer.headers.get("content-type", "").startswith("application/json"):
             # A server that does not stream, or not for this request, sends a whole completion.
-            await reading.whole(json.loads(await stream.response.aread()))
+            await reader.whole(json.loads(await stream.response.aread()))
             return
         async for chunk in stream:
-            await reading.chunk(chunk)
-    await reading.finish()
+            await reader.chunk(chunk)
+    await reader.finish()
 
 
 class ChatReader:
@@ -84,7 +78,7 @@ class ChatReader:
             return
         choice = choices[0]
         reason = choice.get("finish_reason")
-        if reason is not None:
+        if reason:
             self._end(reason, chunk.get("id"), chunk.get("model"), choice.get("error"))
         delta = choice.get("delta")
         if not delta:
@@ -110,22 +104,10 @@ class ChatReader:
         """Read a whole completion, as JSON, and finish the answer."""
         if not isinstance(completion, dict) or completion.get("error"):
             raise _served_error(completion.get("error") if isinstance(completion, dict) else completion)
-        self._count(completion.get("usage") or {})
-        choices = completion.get("choices") or [{}]
-        choice: dict[str, Any] = choices[0]
-        if choice.get("finish_reason"):
-            self._end(choice["finish_reason"], completion.get("id"), completion.get("model"), choice.get("error"))
+        choice = (completion.get("choices") or [{}])[0]
         message = choice.get("message") or {}
-        await self._think(message)
-        if message.get("content"):
-            await self._speak(message["content"])
-        if message.get("refusal"):
-            self._refusal.append(message["refusal"])
-        entries = list(message.get("tool_calls") or ())
-        entries += [{"function": message["function_call"]}] if message.get("function_call") else []
-        for index, entry in enumerate(entries):
-            function = entry.get("function") or {}
-            await self._calls.feed(index, entry.get("id"), function.get("name"), function.get("arguments"))
+        calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or ())]
+        await self.chunk({**completion, "choices": [{**choice, "delta": {**message, "tool_calls": calls}}]})
         await self.finish()
 
     async def finish(self) -> None:
@@ -148,39 +130,33 @@ class ChatReader:
         if isinstance(content, str):
             for kind, text in self._tags.feed(content):
                 await self._answer.say(kind, text)
-        else:
-            for part in content:  # servers that stream parts instead of text
-                await self._part(part)
-
-    async def _part(self, part: Any) -> None:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind == "text":
-            await self._answer.say("text", part.get("text") or "")
-        elif kind == "thinking":
-            thoughts = part.get("thinking")
-            texts = thoughts if isinstance(thoughts, list) else [{"text": thoughts}]
-            await self._answer.say("thinking", "".join(str(text.get("text") or "") for text in texts))
+            return
+        for part in content:  # servers that stream parts instead of text
+            part_type = part.get("type") if isinstance(part, dict) else None
+            if part_type == "text":
+                await self._answer.say("text", part.get("text") or "")
+            elif part_type == "thinking":
+                thoughts = part.get("thinking")
+                texts = thoughts if isinstance(thoughts, list) else [{"text": thoughts}]
+                await self._answer.say("thinking", "".join(str(text.get("text") or "") for text in texts))
 
     async def _think(self, extra: dict[str, Any]) -> None:
         """Read thinking from any of the fields that servers use."""
-        given = extra.get("reasoning_details")
-        details = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
         field = next((name for name in REASONING_FIELDS if isinstance(extra.get(name), str) and extra[name]), None)
         if field is not None:
             self._answer.metadata[REASONING_FIELD] = field
             await self._answer.say("thinking", extra[field])
-        for number, item in enumerate(details):
-            self._merge(item.get("index", number), item)
+        details = extra.get("reasoning_details")
+        for number, item in enumerate(details if isinstance(details, list) else ()):
+            if not isinstance(item, dict):
+                continue
+            known = self._details.setdefault(item.get("index", number), {})
+            for name, value in item.items():
+                if value is not None:
+                    is_piece = name in _PIECES and isinstance(value, str)
+                    known[name] = known.get(name, "") + value if is_piece else value
             if REASONING_FIELD not in self._answer.metadata:
                 await self._answer.say("thinking", item.get("text") or item.get("summary") or "")
-
-    def _merge(self, key: Any, item: dict[str, Any]) -> None:
-        known = self._details.setdefault(key, {})
-        for name, value in item.items():
-            if name in _PIECES and isinstance(value, str):
-                known[name] = known.get(name, "") + value
-            elif value is not None:
-                known[name] = value
 
     def _end(self, reason: str, response_id: str | None, model: str | None, error: Any) -> None:
         if error:
@@ -191,9 +167,7 @@ class ChatReader:
         if response_id:
             self._answer.metadata[f"{self._prefix}:response_id"] = response_id
 
-    def _count(self, usage: Any) -> None:
-        if not usage:
-            return
+    def _count(self, usage: dict[str, Any]) -> None:
         counts = Counts(usage)
         prompt, output = counts.part("prompt_tokens_details"), counts.part("completion_tokens_details")
         cached = prompt.get("cached_tokens")
@@ -240,7 +214,9 @@ class StreamedCalls:
 
     async def feed(self, index: Any, call_id: str | None, name: str | None, arguments: Any) -> None:
         """Read one piece of a call, or a whole one; missing fields are None."""
-        piece = _arguments_text(arguments)
+        piece = "" if arguments is None else arguments
+        if not isinstance(piece, str):
+            piece = json.dumps(piece, ensure_ascii=False)
         call = self._known(index, call_id or "", name or "", piece)
         if call is None:
             call = _Call(("call", len(self._calls)))
@@ -253,7 +229,10 @@ class StreamedCalls:
         if call.is_announced:
             await self._answer.add(call.key, piece)
         elif call.name:
-            await self._announce(call)
+            call.is_announced = True
+            await self._answer.end_said()
+            await self._answer.start(call.key, "tool_use", id=call.id or f"call_{uuid4().hex[:24]}", name=call.name)
+            await self._answer.add(call.key, "".join(call.pieces))
 
     def finish(self) -> None:
         """Check that every call has a name; raise InvalidToolCallError otherwise."""
@@ -274,23 +253,6 @@ class StreamedCalls:
             return known
         # A repeated name: some servers send it with every piece, others begin the next call with it.
         return None if index is None or (piece and _is_whole(known)) else known
-
-    async def _announce(self, call: _Call) -> None:
-        call.is_announced = True
-        await self._answer.end_said()
-        await self._answer.start(call.key, "tool_use", id=call.id or _new_call_id(), name=call.name)
-        for piece in call.pieces:
-            await self._answer.add(call.key, piece)
-
-
-def _arguments_text(arguments: Any) -> str:
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    return json.dumps(arguments, ensure_ascii=False)
-
-
-def _new_call_id() -> str:
-    return f"call_{uuid4().hex[:24]}"
 
 
 def _is_whole(call: _Call) -> bool:

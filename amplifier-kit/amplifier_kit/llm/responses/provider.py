@@ -21,17 +21,14 @@ from amplifier_kit.llm.responses.config import ResponsesConfig
 from amplifier_kit.llm.responses.models import Abilities, abilities_of, describe
 from amplifier_kit.llm.responses.request import (
     Item,
-    Plan,
     build_payload,
     chain_key,
-    digest_content,
-    digest_of,
+    digest_history,
     find_link,
     is_plain_object,
     items_of,
     output_key,
     reasoning_ids,
-    tail_of,
 )
 from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_kit.llm.structured_output import Mode, shape_of
@@ -122,13 +119,15 @@ class ResponsesProvider(LLMProvider):
         if self._chains(able) and not self._sends_everything:
             link = find_link(call.conversation, items, self._place(call), self.prefix, self._lost)
         capability = getattr(self.coordinator, "get_capability", None)
-        plan = Plan(
-            settings=self.settings,
-            able=able,
+        return build_payload(
+            call,
+            self.settings,
+            able,
+            [item for turn in items[link.turns if link else 0 :] for item in turn],
+            previous=link.response_id if link else None,
             stores=self.settings.enable_state or self._chains(able) or able.runs_in_background,
             patches_natively=capability is not None and capability("apply_patch.engine") == "native",
         )
-        return build_payload(call, plan, tail_of(items, link), link.response_id if link else None)
 
     def drop_chain(self) -> None:
         """Send the whole history with the next request, whatever the service stores."""
@@ -291,9 +290,11 @@ class ResponsesProvider(LLMProvider):
         await answer.finish(reason)
         self._sends_everything = False
         if self._chains(self.abilities(call.model)) and len(readings) == 1 and last.status == "completed":
+            response = answer.response()
             before = [item for turn in items_of(call.conversation, self.wire.name, self._unreadable) for item in turn]
-            answer.metadata[chain_key(self.prefix)] = digest_of(
-                self._place(call), before, digest_content(answer.response().content)
+            calls = [(made.id, made.name, made.arguments) for made in response.tool_calls or ()]
+            answer.metadata[chain_key(self.prefix)] = digest_history(
+                self._place(call), before, response.text or "", calls
             )
 
     # -- models and structured output --

@@ -10,7 +10,7 @@ from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm.errors import ServiceError
 from amplifier_kit.llm.prices import Tokens
 from amplifier_kit.llm.response import Answer, FinishReason
-from amplifier_kit.llm.responses.request import PATCH_CALL, PATCH_TOOL, Item, origin_key
+from amplifier_kit.llm.responses.request import PATCH_CALL, PATCH_TOOL, Item, item_key, without_last_reasoning
 
 __all__ = ["ResponseReader"]
 
@@ -107,14 +107,9 @@ class ResponseReader:
         )
 
     def kept(self) -> list[Item]:
-        """Return the items to continue from.
-
-        An incomplete call cannot be used, and the service refuses reasoning without the item that followed it.
-        """
+        """Return the items to continue from; an incomplete call cannot be used."""
         kept = [item for item in self.items if item.get("status") != "incomplete" or item["type"] == "message"]
-        while kept and kept[-1]["type"] == "reasoning":
-            kept.pop()
-        return kept
+        return without_last_reasoning(kept)
 
     @property
     def was_cut_inside(self) -> bool:
@@ -236,7 +231,7 @@ class ResponseReader:
             facts = {"type": PATCH_CALL, "id": item.get("id")}
             operation = dict(kept.get("operation") or {})
             call_id = item.get("call_id") or ""
-            await self._answer.call(call_id, PATCH_TOOL, operation, {origin_key(self._origin): facts})
+            await self._answer.call(call_id, PATCH_TOOL, operation, {item_key(self._origin): facts})
         elif kind in _UNSUPPORTED:
             logger.warning("the model made a %s, which is not supported here; it is ignored", kind)
 
@@ -255,7 +250,7 @@ class ResponseReader:
                 await self._begin(key, "text")
                 await self._answer.add(key, text)
             cited = [_said(note) for note in part.get("annotations") or ()]
-            self._answer.mark(key, {origin_key(self._origin): facts} | ({"citations": cited} if cited else {}))
+            self._answer.mark(key, {item_key(self._origin): facts} | ({"citations": cited} if cited else {}))
         for block in self._open.pop(place, []):
             await self._answer.end(block)
 
@@ -285,7 +280,7 @@ class ResponseReader:
         if key not in self._fed:
             await self._answer.add(key, item.get("arguments") or "")
         if item.get("id"):
-            self._answer.mark(key, {origin_key(self._origin): {"id": item["id"]}})
+            self._answer.mark(key, {item_key(self._origin): {"id": item["id"]}})
         if item.get("status") == "incomplete":
             self._cut.append(key)
         else:
