@@ -49,7 +49,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-#: Where a schema carries the words for what a key accepts, when they say more than its type does.
+#: The key of a schema that describes the accepted values, where that says more than the type.
 _EXPECTED: Final = "expected"
 _LONGEST_VALUE: Final = 200
 
@@ -57,7 +57,7 @@ _LONGEST_VALUE: Final = 200
 
 
 def expects(text: str) -> Any:
-    """Return an annotation with the words of error messages for a type: "must be <text>, got ..."."""
+    """Return an annotation that describes a type in error messages: "must be <text>, got ..."."""
     return Field(json_schema_extra={_EXPECTED: text})
 
 
@@ -96,7 +96,7 @@ class Config(BaseModel):
 
     @classmethod
     def is_unset(cls, key: str, value: Any) -> bool:
-        """Tell whether a value leaves a key at its default; null does, unless the key's type includes None."""
+        """Return whether a value leaves a key at its default; null does, unless the key's type includes None."""
         return value is None
 
     @model_validator(mode="before")
@@ -122,7 +122,7 @@ def _nullable_keys(model: type[Config]) -> frozenset[str]:
     return frozenset(key for key, field in fields if type(None) in get_args(field.annotation))
 
 
-# -- what can be wrong --
+# -- problems --
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class ConfigProblem:
 
     #: The keys that lead to it; empty for the config as a whole.
     keys: tuple[str | int, ...]
-    #: What is wrong and what to do, without the module and the file.
+    #: The problem and what to do, without the module and the file.
     text: str
     is_unknown: bool = False
     #: Whether the module runs without it: an unknown key, or one of `forgiven_keys`.
@@ -156,16 +156,18 @@ def read_config(model: type[_Model], config: Any, *, module: str) -> _Model:
     Raises ConfigError, a ValueError, that names every wrong value.
     """
     read, problems = _read(model, config)
-    _warn(module, problems)
+    for problem in problems:
+        if problem.is_ignored:
+            logger.warning("%s: %s (ignored)", module, problem.text)
     if read is None:
         raise ConfigError(module, [problem for problem in problems if not problem.is_ignored])
     return read
 
 
 def salvage_config(model: type[_Model], config: Any) -> tuple[_Model, list[ConfigProblem]]:
-    """Return the config without its wrong values, which take their defaults, and everything that is wrong with it.
+    """Return the config with defaults in place of its wrong values, and all problems.
 
-    For guards that must run whatever their config says: without them, nothing would be guarded. Never raises.
+    For guards, which must run whatever their config says. Never raises.
     """
     read, problems = _read(model, config)
     if read is not None:
@@ -178,14 +180,8 @@ def salvage_config(model: type[_Model], config: Any) -> tuple[_Model, list[Confi
 
 
 def check_config(model: type[Config], config: Any) -> list[ConfigProblem]:
-    """Return everything that is wrong with a config, unknown keys included."""
+    """Return all problems of a config, unknown keys included."""
     return _read(model, config)[1]
-
-
-def _warn(module: str, problems: Collection[ConfigProblem]) -> None:
-    for problem in problems:
-        if problem.is_ignored:
-            logger.warning("%s: %s (ignored)", module, problem.text)
 
 
 def _defaults(model: type[_Model]) -> _Model:
@@ -239,13 +235,13 @@ def _unknown(schema: Mapping[str, Any], keys: tuple[str | int, ...]) -> ConfigPr
 def _explain(
     model: type[Config], schema: Mapping[str, Any], given: Mapping[str, Any], fault: Mapping[str, Any]
 ) -> tuple[tuple[str | int, ...], str]:
-    """Return the keys that an error of pydantic is about, and what to tell of it."""
+    """Return the keys that an error of pydantic is about, and the text of the problem."""
     loc: tuple[str | int, ...] = fault["loc"]
-    is_missing, is_key = fault["type"] == "missing", loc[-1:] == ("[key]",)
-    keys, value = _locate(given, loc[:-2] if is_key else loc)
+    keys, value = _locate(given, loc[:-2] if loc[-1:] == ("[key]",) else loc)
     reason = f": {fault['ctx']['error']}" if fault["type"] == "value_error" else ""
+    is_missing = fault["type"] == "missing"
     if not keys:
-        # Written in another form, which a validator of the model has changed into the one that the error is about.
+        # A validator of the model has changed the value into the form that the error is about.
         keys, shown = loc, ""
     else:
         field = model.model_fields.get(str(keys[0]))

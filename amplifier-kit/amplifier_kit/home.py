@@ -1,4 +1,4 @@
-"""Say where sessions lie: `$AMPLIFIER_HOME/projects/<slug>/sessions/<id>/events.jsonl`."""
+"""Where sessions are stored: `$AMPLIFIER_HOME/projects/<slug>/sessions/<id>/events.jsonl`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-#: Where a session's log lies unless somebody says otherwise; the first part stands for the home folder.
+#: The default path of a session's log; `~/.amplifier` means the home folder, wherever that is.
 TEMPLATE = "~/.amplifier/projects/{project}/sessions/{session_id}/events.jsonl"
 
 _HOME = "~/.amplifier"
-#: As many bytes as file systems take for one name.
+#: The most bytes that file systems allow for one name.
 _LONGEST_NAME = 255
 
 
 def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder that holds everything of a user: `$AMPLIFIER_HOME`, else `~/.amplifier`."""
+    """Return the folder of a user's Amplifier files: `$AMPLIFIER_HOME`, else `~/.amplifier`."""
     given = (os.environ if environ is None else environ).get("AMPLIFIER_HOME")
     return Path(given).expanduser() if given else Path.home() / ".amplifier"
 
@@ -23,7 +23,7 @@ def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
 def project_slug(project: Path | str) -> str:
     """Return the name of a project's folder: its path with dashes, `/home/ada/app` → `-home-ada-app`.
 
-    That of a path too long for a name is the end of it behind a hash.
+    A path that is too long for a name becomes a hash and its end.
     """
     slug = str(Path(project).resolve()).replace("/", "-").replace("\\", "-").replace(":", "")
     slug = slug if slug.startswith("-") else f"-{slug}"
@@ -36,7 +36,7 @@ def project_slug(project: Path | str) -> str:
 
 
 def log_path(template: str, *, home: Path, project: Path | str, session_id: str) -> Path:
-    """Return where the log of a session lies; `~/.amplifier` at the start of a template means `home`.
+    """Return the path of a session's log; `~/.amplifier` at the start of a template means `home`.
 
     Raises ValueError for a template with other names in braces than `project` and `session_id`.
     """
@@ -46,7 +46,7 @@ def log_path(template: str, *, home: Path, project: Path | str, session_id: str)
     except (KeyError, IndexError, AttributeError, ValueError) as error:
         raise ValueError(
             f"The log template {template!r} cannot be filled in ({error!r}): "
-            "only {project} and {session_id} may stand in braces"
+            "only {project} and {session_id} may be in braces"
         ) from error
     if text == _HOME or text.startswith(f"{_HOME}/"):
         return home / text[len(_HOME) + 1 :]

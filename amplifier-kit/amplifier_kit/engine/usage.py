@@ -1,7 +1,7 @@
-"""What answers of models used: one checked record for each `llm:response`, and their sums.
+"""Usage of model calls: one checked record for each `llm:response`, and their sums.
 
 Everything that limits, stores or shows spending adds up these records. A count that is not a number is an error of the
-provider that sent it and is never counted as zero; a price that is not known is not zero either.
+provider that sent it and is never counted as zero; neither is an unknown price.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "usage_fault",
 ]
 
-#: No answer takes that many tokens, or costs that much.
+#: No answer takes more tokens, or costs more.
 MAX_COUNT: Final = 10**12
 MAX_COST: Final = Decimal(10**9)
 _REQUIRED: Final = ("input_tokens", "output_tokens", "total_tokens")
@@ -54,7 +54,7 @@ _FREE: Final = frozenset(
 
 
 class UsageValueError(ValueError):
-    """Report a value in the usage of an answer that is neither a count nor a price."""
+    """A value in the usage of an answer is neither a count nor a price."""
 
     def __init__(self, field: str, value: object) -> None:
         super().__init__(f"{field} is {_shown(value)}")
@@ -63,7 +63,7 @@ class UsageValueError(ValueError):
 
 
 class InvalidUsageError(LLMError):
-    """Report that a provider sent a usage that cannot be counted."""
+    """A provider sent a usage that cannot be counted."""
 
     code: ClassVar[str] = "provider.usage"
 
@@ -76,8 +76,6 @@ class InvalidUsageError(LLMError):
 
 def as_count(value: object) -> int | None:
     """Return a number of tokens; None for anything else: a text, a boolean, a fraction, a negative number."""
-    if type(value) is int:
-        return value if 0 <= value <= MAX_COUNT else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     is_count = 0 <= value <= MAX_COUNT and value == int(value)  # neither NaN nor infinite
@@ -96,7 +94,7 @@ def as_cost(value: object) -> Decimal | None:
 
 
 def usage_fault(usage: object) -> UsageValueError | None:
-    """Return what is wrong with the usage of an answer; None when it is valid or missing."""
+    """Return the first invalid value in the usage of an answer; None when it is valid or missing."""
     if usage is None:
         return None
     if not isinstance(usage, Mapping):
@@ -111,17 +109,13 @@ def usage_fault(usage: object) -> UsageValueError | None:
 
 
 def check_usage(usage: object, provider: str) -> None:
-    """Refuse an answer whose usage is invalid.
-
-    Raises:
-        InvalidUsageError: The message names the provider, the field and the value.
-    """
+    """Raise InvalidUsageError, with provider, field and value, when the usage of an answer is invalid."""
     if (fault := usage_fault(usage)) is not None:
         raise InvalidUsageError(fault.field, fault.value, provider=provider)
 
 
 class UsageRecord(NamedTuple):
-    """What one call to a model used, or several together: records are added with `+`, and `UsageRecord()` is nothing.
+    """The usage of one model call, or of several: records are added with `+`, and `UsageRecord()` is empty.
 
     Counts have the meaning of the published `Usage`; one that no answer reported is None.
     """
@@ -139,22 +133,17 @@ class UsageRecord(NamedTuple):
     known_cost: Decimal = Decimal(0)
     #: How many answers have a known price.
     priced: int = 0
-    #: How many answers and attempts may have cost something that is not known.
+    #: How many answers and attempts have an unknown price.
     unpriced: int = 0
-    #: How many of those are attempts that broke off before they had an answer.
+    #: How many of those are attempts that failed before they had an answer.
     broken: int = 0
     duration_ms: int = 0
     #: The models that were called, as `provider/model`.
     models: frozenset[str] = frozenset()
 
     @property
-    def currency(self) -> str:
-        """Return the currency of costs: services and the price list name US dollars."""
-        return "USD"
-
-    @property
     def cost(self) -> Decimal | None:
-        """Return the whole cost; None when a part of it is not known, or nothing was asked."""
+        """Return the whole cost; None when a part of it is unknown, or there was no call."""
         return None if self.unpriced or not (self.calls or self.priced) else self.known_cost
 
     @property
@@ -163,27 +152,19 @@ class UsageRecord(NamedTuple):
         return self.priced + self.unpriced - self.broken
 
     def __add__(self, other: object) -> UsageRecord:
-        """Return both together."""
         if not isinstance(other, UsageRecord):
             return NotImplemented
-        return UsageRecord(
-            self.calls + other.calls,
-            _sum(self.input_tokens, other.input_tokens),
-            _sum(self.output_tokens, other.output_tokens),
-            _sum(self.cache_read_tokens, other.cache_read_tokens),
-            _sum(self.cache_write_tokens, other.cache_write_tokens),
-            _sum(self.reasoning_tokens, other.reasoning_tokens),
-            self.total_tokens + other.total_tokens,
-            _EXACT.add(self.known_cost, other.known_cost),
-            self.priced + other.priced,
-            self.unpriced + other.unpriced,
-            self.broken + other.broken,
-            self.duration_ms + other.duration_ms,
-            self.models if other.models <= self.models else self.models | other.models,
-        )
+        theirs = other._asdict()
+        sums: dict[str, Any] = {
+            name: mine if theirs[name] is None else theirs[name] if mine is None else mine + theirs[name]
+            for name, mine in self._asdict().items()
+            if name not in ("known_cost", "models")
+        }
+        models = self.models if other.models <= self.models else self.models | other.models
+        return UsageRecord(**sums, known_cost=_EXACT.add(self.known_cost, other.known_cost), models=models)
 
     def __sub__(self, before: UsageRecord) -> UsageRecord:
-        """Return what was used since an earlier sum of the same calls."""
+        """Return the usage since an earlier sum of the same calls."""
         counts: dict[str, Any] = {name: -count for name, count in before._asdict().items() if isinstance(count, int)}
         return self + before._replace(**counts, known_cost=before.known_cost.copy_negate())
 
@@ -191,9 +172,9 @@ class UsageRecord(NamedTuple):
 
     @classmethod
     def of_usage(cls, usage: object) -> Self:
-        """Return what one answer used, by a `Usage` or its dump.
+        """Return the usage of one answer from a `Usage` or its dump.
 
-        Values that are invalid stay unknown, and so does the price then, as without usage. See `usage_fault`.
+        Invalid values are unknown, and so is the price then, as without usage. See `usage_fault`.
         """
         dump = None if isinstance(usage, Mapping) else getattr(usage, "model_dump", None)
         given = dump() if callable(dump) else usage
@@ -209,8 +190,8 @@ class UsageRecord(NamedTuple):
 
     @classmethod
     def of_response(cls, data: Mapping[str, Any]) -> Self:
-        """Return what a call used by the payload of its `llm:response`, with attempts that broke off on the way."""
-        usage, duration, broken = data.get("usage"), data.get("duration_ms"), _broken_off(data)
+        """Return the usage of a call from the payload of its `llm:response`, with its failed attempts."""
+        usage, duration, broken = data.get("usage"), data.get("duration_ms"), _failed_attempts(data)
         is_failure = data.get("status") == "error" and usage is None
         record = cls(calls=1) if is_failure else cls.of_usage(usage)
         model = {f"{data.get('provider')}/{data['model']}"} if data.get("model") else ()
@@ -224,7 +205,7 @@ class UsageRecord(NamedTuple):
     # -- as plain data --
 
     def usage(self) -> dict[str, Any]:
-        """Return the fields of the published `Usage` as an event has them; without `cost_usd` when it is not known."""
+        """Return the fields of the published `Usage` as an event has them; without `cost_usd` when it is unknown."""
         values = {name: getattr(self, name) for name in _COUNTS}
         values[_COST] = None if self.cost is None else str(self.cost)
         return {name: value for name, value in values.items() if value is not None}
@@ -234,13 +215,13 @@ class UsageRecord(NamedTuple):
         return {name: count for name in _STORED if (count := getattr(self, name)) is not None}
 
     def facts(self) -> dict[str, Any]:
-        """Return what session metadata hold: counts, `cost_usd` as far as it is known, `calls_without_price`."""
+        """Return the fields of session metadata: counts, `cost_usd` as far as it is known, `calls_without_price`."""
         cost = {_COST: str(self.known_cost)} if self.priced else {}
         return {**self.tokens(), **cost, **({_UNPRICED: self.unpriced} if self.unpriced else {})}
 
     @classmethod
     def of_facts(cls, facts: object) -> Self:
-        """Return the sum that session metadata hold; what is invalid there is left out."""
+        """Return the sum that session metadata hold; invalid values are left out."""
         known = facts if isinstance(facts, Mapping) else {}
         counts: dict[str, Any] = {name: as_count(known.get(name)) for name in _STORED}
         cost = as_cost(known.get(_COST))
@@ -274,7 +255,10 @@ class Counts:
     def get(self, name: str) -> int | None:
         """Return a count, None when it is missing or null."""
         value = self._given.get(name)
-        return None if value is None else self._count(name, value)
+        count = as_count(value)
+        if count is None and value is not None:
+            raise UsageValueError(f"{self._field}.{name}", value)
+        return count
 
     def need(self, name: str) -> int:
         """Return a count: 0 when it is missing or null, since services omit zeros."""
@@ -284,27 +268,15 @@ class Counts:
         """Return the counts below a name, empty when it is missing or null."""
         return Counts(self._given.get(name), f"{self._field}.{name}")
 
-    def _count(self, name: str, value: object) -> int:
-        count = as_count(value)
-        if count is None:
-            raise UsageValueError(f"{self._field}.{name}", value)
-        return count
 
-
-def _broken_off(data: Mapping[str, Any]) -> int:
-    """Return how many attempts of a call brought no answer and may have cost something."""
+def _failed_attempts(data: Mapping[str, Any]) -> int:
+    """Return how many attempts of a call had no answer and may have cost something."""
     if (counted := as_count(data.get("unpriced_attempts"))) is not None:
         return counted
     if data.get("status") != "error" or data.get("usage") is not None:
         return 0
     error = data.get("error")
     return 0 if isinstance(error, Mapping) and error.get("type") in _FREE else 1
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one + other
 
 
 def _shown(value: object) -> str:
