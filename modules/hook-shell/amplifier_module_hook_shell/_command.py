@@ -1,4 +1,4 @@
-"""Run one command of a hook, so that it can neither hang the session nor leave anything behind."""
+"""Run the command of a hook with a deadline, and leave no process behind."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from amplifier_module_hook_shell._answer import AnswerError, read_answer
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome
 
-#: The hook reads the facts from a file: there is an end to them, and nobody has to write them into a pipe.
+#: The hook reads the event from a file, so that we need not write it to a pipe while it runs.
 _LAUNCH: Final = '{ exec "$1" -c "$2"; } <"$0" || exit 126'
 _SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
-#: How much of a reason anybody is shown.
+#: Characters of a reason that are shown.
 _REASON_LIMIT: Final = 4000
 
 
@@ -33,16 +33,16 @@ async def run_command(
     max_output: int,
     stop: asyncio.Future[None] | None,
 ) -> Outcome:
-    """Run a hook with the facts as its input and return how that ended; raises only the caller's cancellation.
+    """Run a hook with the event (`facts`) as its input and return its outcome; raises only the caller's cancellation.
 
-    `confine` says what it runs behind and its environment, given the file with the facts. Where `folder` is gone, it
-    runs in the root folder: a hook is not skipped because of that.
+    `confine` returns its sandbox and environment, given the file with the event. If `folder` was removed, it runs in
+    the root folder: a hook is not skipped because of that.
     """
     stdout, stderr = Output(max_output), Output(max_output)
     note: str | None = None
     setup: SandboxSetup | None = None
     try:
-        note = await asyncio.to_thread(_written, facts)
+        note = await asyncio.to_thread(_write_event, facts)
         setup = await confine(note)
         ended = await _to_its_end(_run(_argv(hook, note), setup, folder, stdout, stderr, timeout), stop)
     except (StartError, SandboxError, OSError, ValueError) as error:
@@ -66,7 +66,7 @@ async def run_command(
 
 
 async def _to_its_end(work: Coroutine[Any, Any, Ended], stop: asyncio.Future[None] | None) -> Ended | None:
-    """Return how a run ended, None when it was stopped; a caller that is cancelled waits until everything is gone."""
+    """Return the outcome of a run, None when it was stopped; a cancelled caller waits until its processes have exited."""
     task = asyncio.ensure_future(work)
     waiting: set[asyncio.Future[Any]] = {task} if stop is None else {task, stop}
     try:
@@ -100,8 +100,8 @@ def _argv(hook: Hook, note: str) -> tuple[str, ...]:
     return (shell, "-c", _LAUNCH, note, shell, hook.text)
 
 
-def _written(facts: bytes) -> str:
-    """Return the path of a file that only its owner reads, with the facts in it; raises OSError."""
+def _write_event(facts: bytes) -> str:
+    """Write the event to a file that only its owner can read, and return its path; raises OSError."""
     import tempfile
 
     number, path = tempfile.mkstemp(prefix="amplifier-hook-", suffix=".json")
@@ -114,4 +114,4 @@ def _remove(note: str) -> None:
     try:
         os.unlink(note)
     except OSError:
-        pass  # the hook has done it
+        pass  # the hook has removed it

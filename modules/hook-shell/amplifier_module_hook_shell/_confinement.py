@@ -1,8 +1,8 @@
-"""Decide how far a hook reaches: what a project brings runs in the sandbox, what is yours is your own program.
+"""Decide which hooks run in the sandbox: those of the project do, those of the user do not.
 
-A hook that a project configures runs what lies in the project, which commands of the session can change: outside of
-the sandbox it would be their way out. A hook of the user, or of a config that the project had no say in, may do what
-the user may; but the programs that it names are not looked up in folders that commands can write to.
+A hook of the project runs files of the project, which commands of the session can change: outside of the sandbox it
+would be their way out. A hook of the user, or of a config that the project did not influence, may do what the user
+may; but its programs are not looked up in folders that commands can write to.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Confinement:
     async def prepare(
         self, hook: Hook, project: Path, folder: Path, environment: Mapping[str, str], note: str, env_file: str
     ) -> SandboxSetup:
-        """Return what a hook runs behind, if anything, and the environment that it gets.
+        """Return the setup of a hook, which the caller releases.
 
         `note` is the file that it reads, `env_file` the one that it may write. Raises SandboxError when it cannot be
-        run in the sandbox, and ValueError for settings that are wrong. The caller releases the placeholders.
+        run in the sandbox, and ValueError for wrong settings.
         """
         work = asyncio.ensure_future(asyncio.to_thread(self._setup, hook, project, folder, environment, note, env_file))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            work.add_done_callback(_give_back)
+            work.add_done_callback(_release)
             raise
 
     def _setup(
@@ -53,6 +53,6 @@ class Confinement:
         return SandboxSetup.none(host_environment(environment, untrusted))
 
 
-def _give_back(work: asyncio.Future[SandboxSetup]) -> None:
+def _release(work: asyncio.Future[SandboxSetup]) -> None:
     if not work.cancelled() and work.exception() is None:
         work.result().release()

@@ -1,4 +1,4 @@
-"""Keep the commands that run in the background, so that they can be looked at, and end with the session."""
+"""Background jobs of the tool: started, inspected, stopped, and ended with the session."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from amplifier_kit.guard.processes import (
 )
 from amplifier_kit.guard.sandbox import SandboxSetup
 
-#: Jobs that may run at a time.
+#: Jobs that may run at the same time.
 MOST_JOBS: Final = 32
-#: Ended jobs that are still known.
+#: Ended jobs that can still be inspected.
 _MOST_ENDED: Final = 100
 
 
@@ -31,8 +31,8 @@ class Job:
         self.command = command
         self.output = output
         self.pid = pid
-        #: Whether it was said that the sandbox has stopped it.
-        self.is_blocked_told = False
+        #: Whether it was reported what the sandbox blocked.
+        self.is_blocked_reported = False
         self._setup = setup
         self._running = running
         self._since = time.monotonic()
@@ -41,19 +41,19 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether anything of the job still runs."""
+        """Whether any process of the job still runs."""
         return self._seconds is None
 
     @property
     def returncode(self) -> int | None:
-        """Return how the command itself ended; None while it runs."""
+        """Return the exit code of the command itself; None while it runs."""
         return self._running.outcome.returncode
 
-    def described(self) -> dict[str, Any]:
-        """Return how it stands, with the end of its output."""
+    def describe(self) -> dict[str, Any]:
+        """Return the status of the job with its output."""
         shown = self.output.shown()
         outcome = self._running.outcome
-        said: dict[str, Any] = {
+        status: dict[str, Any] = {
             "pid": self.pid,
             "status": "running" if self.is_running else "ended",
             "returncode": outcome.returncode,
@@ -62,17 +62,17 @@ class Job:
             "output_total_bytes": shown.total,
         }
         if shown.path is not None:
-            said["output_file"] = str(shown.path)
-        return said
+            status["output_file"] = str(shown.path)
+        return status
 
     async def stop(self) -> Outcome:
-        """End it with all it started, and return when they are gone."""
+        """Stop the job and wait until all its processes have exited."""
         outcome = await to_end(self._running.stop())
         await asyncio.wait([self._watching])
         return outcome
 
     async def _watch(self) -> None:
-        """Wait for the end; when the event loop is torn down, bring it about."""
+        """Wait for the end of the job; stop it when the event loop is shut down."""
         try:
             await self._running.wait()
         except asyncio.CancelledError:
@@ -91,11 +91,11 @@ class Jobs:
 
     @property
     def running(self) -> list[Job]:
-        """Return those that have not ended."""
+        """Return the jobs that still run."""
         return [job for job in self._jobs.values() if job.is_running]
 
     def get(self, pid: int) -> Job | None:
-        """Return a job by the number of its process, also one that has ended lately."""
+        """Return a job by its process id, including recently ended ones."""
         return self._jobs.get(pid)
 
     async def start(
@@ -125,7 +125,7 @@ class Jobs:
         return job
 
     async def stop(self) -> list[int]:
-        """End all jobs; return the processes that could not be ended."""
+        """Stop all jobs; return the processes that could not be stopped."""
         outcomes = await asyncio.gather(*(job.stop() for job in self.running))
         return [pid for outcome in outcomes for pid in outcome.alive]
 

@@ -15,8 +15,6 @@ from amplifier_kit.guard.processes import CommandSpec, Output, OutputFolder, Sta
 from amplifier_kit.guard.processes.programs import find_program
 from amplifier_kit.guard.sandbox import EVENTS as SANDBOX_EVENTS
 from amplifier_kit.guard.sandbox import (
-    FolderMissingError,
-    FolderOutsideError,
     SandboxError,
     SandboxRequiredError,
     SandboxSetup,
@@ -134,9 +132,9 @@ class BashTool:
                 return await self._start_job(call)
             return await self._run(call)
         except SandboxError as error:
-            return await self._not_boxed(call.command, error)
+            return await self._sandbox_failure(call.command, error)
         except StartError as error:
-            return self._not_started(error)
+            return self._start_failure(error)
         except _NoFolderError as error:
             return failure("working_dir_missing", str(error))
         except OSError as error:
@@ -219,9 +217,9 @@ class BashTool:
             return failure("unknown_job", f"There is no background job {pid}. Running: {running}.")
         if command == "kill":
             await job.stop()
-        said = job.described()
-        if not job.is_running and not job.is_blocked_told:
-            job.is_blocked_told = True
+        said = job.describe()
+        if not job.is_running and not job.is_blocked_reported:
+            job.is_blocked_reported = True
             if remark := await self._box.remark(job.command, job.returncode, said["stdout"]):
                 said["message"] = remark
         return ToolResult(output=said)
@@ -256,18 +254,15 @@ class BashTool:
             if path is not None:
                 self._outputs = str(path.parent)
 
-    async def _not_boxed(self, command: str, error: SandboxError) -> ToolResult:
+    async def _sandbox_failure(self, command: str, error: SandboxError) -> ToolResult:
         message = f"Command was not run: {error}."
         if isinstance(error, SandboxRequiredError):
             await self._box.refused(command, error)
-            return failure("sandbox_required", message)
-        if isinstance(error, FolderMissingError):
-            return failure("working_dir_missing", f"{message} It has to be made again first.")
-        if isinstance(error, FolderOutsideError):
-            return failure("working_dir_outside", message)
-        return failure("sandbox_failed", message)
+        if error.code == "working_dir_missing":
+            message += " It has to be made again first."
+        return failure(error.code, message)
 
-    def _not_started(self, error: StartError) -> ToolResult:
+    def _start_failure(self, error: StartError) -> ToolResult:
         if error.step == "folder":
             message = f"the working directory {self._working_dir()} cannot be entered ({error.reason})"
             return failure("working_dir_missing", f"Command was not run: {message}. It has to be made again first.")

@@ -1,6 +1,6 @@
 """Read a repository through a temporary git folder: with its objects, refs and index, but none of its settings.
 
-git cannot be told to ignore a repository's config, and new keys that run a program are found every year. So it is given
+git has no option to ignore a repository's config, and new keys that run a program are found every year. So it is given
 a folder with a config that we wrote, and links to the data.
 """
 

@@ -36,7 +36,7 @@ class CommandTimeoutError(Exception):
 
     def __init__(self, program: str, seconds: float, output: str) -> None:
         super().__init__(f"{program} took longer than {seconds:g} s and was stopped")
-        #: What it had written until then.
+        #: Its output so far.
         self.output = output
 
 
@@ -49,7 +49,6 @@ class CommandResult(NamedTuple):
 
     @property
     def output(self) -> str:
-        """Return stdout as text."""
         return self.stdout.decode("utf-8", "replace")
 
 
@@ -158,7 +157,7 @@ def _read(
 
 
 def _kill_group(process: Process) -> None:
-    """Kill the process group of a program that has not been waited for, so that its id cannot have been reused."""
+    """Kill the process group of a program; it has not been waited for, so its id cannot have been reused."""
     import signal
     import subprocess
 

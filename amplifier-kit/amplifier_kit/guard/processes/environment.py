@@ -14,7 +14,7 @@ _SECRET_ENDING: Final = re.compile(r"[A-Z0-9]_(?:KEY|KEYS|PASS|PWD|TOKENS)$", re
 #: Credentials in a URL.
 _URL_PASSWORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[^\s/:@]*:[^\s/@]+@")
 _REQUIRED: Final = frozenset(("HOME", "PATH"))
-#: There is no terminal and nobody to answer a prompt.
+#: Commands have no terminal to ask on.
 _NON_INTERACTIVE: Final = {"TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"}
 
 

@@ -1,7 +1,7 @@
 """Collect the output of a command: all of it up to a limit, else its beginning and its end, and the whole in a file.
 
-What is shown is what the command wrote. What goes to a file is redacted first, so that no secret is ever on disk, even
-if this process is killed.
+Results show the output as the command wrote it. Files are redacted as they are written, so that no secret is ever on
+disk, even if this process is killed.
 """
 
 from __future__ import annotations

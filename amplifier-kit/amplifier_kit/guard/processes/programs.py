@@ -50,7 +50,7 @@ def is_below(path: str, folder: str) -> bool:
 def leaves_by_link(path: str, roots: Sequence[str]) -> bool:
     """Return whether a symbolic link in one of the folders takes an absolute path out of that folder.
 
-    Its target is then decided by whoever can write there, which includes sandboxed commands.
+    A sandboxed command, which can write there, decides where it leads.
     """
     real = os.path.realpath(path)
     folders = {os.path.dirname(link) for link in _links_on(path)}

@@ -66,7 +66,6 @@ class StartError(Exception):
 
     @property
     def code(self) -> str:
-        """Return the stable code of the error."""
         return "sandbox_failed" if self.step == "sandbox" else "command_not_started"
 
 
@@ -128,8 +127,7 @@ class RunningCommand:
             if stream is not None and output is not None:
                 os.set_blocking(stream.fileno(), False)
                 self._streams[stream] = output
-                loop.add_reader(stream, self._on_output, stream)
-        self._paused: dict[IO[bytes], asyncio.TimerHandle] = {}
+                self._watch(stream)
         loop.add_reader(self._reports, self._on_report)
 
     async def started(self) -> int:
@@ -218,11 +216,11 @@ class RunningCommand:
         output = self._streams[stream]
         if self._read(stream) and output.is_flood:
             self._loop.remove_reader(stream)
-            self._paused[stream] = self._loop.call_later(_FLOOD_PAUSE, self._resume, stream)
+            self._loop.call_later(_FLOOD_PAUSE, self._watch, stream)
 
-    def _resume(self, stream: IO[bytes]) -> None:
-        del self._paused[stream]
-        self._loop.add_reader(stream, self._on_output, stream)
+    def _watch(self, stream: IO[bytes]) -> None:
+        if stream in self._streams:
+            self._loop.add_reader(stream, self._on_output, stream)
 
     def _read(self, stream: IO[bytes]) -> bool:
         """Pass one chunk to the output; return False when there is none."""
@@ -238,8 +236,6 @@ class RunningCommand:
 
     def _close_stream(self, stream: IO[bytes]) -> None:
         self._loop.remove_reader(stream)
-        if stream in self._paused:
-            self._paused.pop(stream).cancel()
         stream.close()
         self._streams.pop(stream).close()
 
@@ -357,7 +353,7 @@ def _start_supervisor(spec: CommandSpec, *, has_stderr: bool) -> tuple[Process, 
 
 
 def processes_with_id(command_id: str) -> list[int]:
-    """Return the processes that have a command id in their environment; none where there is no `/proc`."""
+    """Return the processes that have a command id in their environment; empty on systems without `/proc`."""
     wanted = f"{COMMAND_ID}={command_id}".encode()
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():

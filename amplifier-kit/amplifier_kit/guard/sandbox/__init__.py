@@ -7,13 +7,7 @@ are refused, as the plan says.
 """
 
 from amplifier_kit.guard.sandbox.config import SandboxConfig
-from amplifier_kit.guard.sandbox.errors import (
-    FolderMissingError,
-    FolderOutsideError,
-    LedOutError,
-    SandboxError,
-    SandboxRequiredError,
-)
+from amplifier_kit.guard.sandbox.errors import SandboxError, SandboxRequiredError
 from amplifier_kit.guard.sandbox.sandbox import (
     EVENTS,
     SANDBOX_BLOCKED,
@@ -29,9 +23,6 @@ __all__ = [
     "EVENTS",
     "SANDBOX_BLOCKED",
     "SANDBOX_STATUS",
-    "FolderMissingError",
-    "FolderOutsideError",
-    "LedOutError",
     "Sandbox",
     "SandboxConfig",
     "SandboxError",

@@ -106,6 +106,6 @@ def _try(program: str, mounts: Sequence[str]) -> str:
     inside = done.stdout.decode("utf-8", "replace").split()
     outside = [os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES]
     if len(inside) != len(outside):
-        return f"{program} does not run what it is given"
+        return f"{program} does not run the given command"
     shared = [name for name, one, other in zip(_NAMESPACES, inside, outside, strict=True) if one == other]
-    return f"{program} does not separate: {', '.join(shared)}" if shared else ""
+    return f"{program} does not isolate: {', '.join(shared)}" if shared else ""

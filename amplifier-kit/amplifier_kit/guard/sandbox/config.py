@@ -31,16 +31,16 @@ _Mode = Annotated[
 
 
 class SandboxConfig(Config):
-    """Whether commands run in a sandbox, and what it lets through. A mode alone stands for `{mode: ...}`."""
+    """Whether commands run in a sandbox, and what it allows. A mode alone is short for `{mode: ...}`."""
 
     model_config = ConfigDict(json_schema_extra={"expected": f"one of required, auto, off, or a mapping with {_KEYS}"})
 
     mode: _Mode = Field("auto", description="`required`: never without it; `auto`: where it works; `off`: never.")
     network: bool = Field(False, description="Whether commands can reach the host's network.")
-    writable: _Paths = Field((), description="Folders that can be written besides the project; relative to it.")
-    readable: _Paths = Field((), description="Folders and files that can be read besides the system and the project.")
+    writable: _Paths = Field((), description="Writable folders besides the project; relative to it.")
+    readable: _Paths = Field((), description="Readable folders and files besides the system and the project.")
     environment: Texts = Field(
-        (), description="Variables to pass on although they are named like secrets, or lead out of the sandbox."
+        (), description="Variables to pass although they are named like secrets or refer to the host."
     )
 
     @model_validator(mode="before")
@@ -49,16 +49,13 @@ class SandboxConfig(Config):
         if isinstance(data, bool | str):
             return {"mode": data}
         if isinstance(data, Mapping) and (unknown := sorted(map(str, data.keys() - cls.model_fields.keys()))):
-            # Not ignored as elsewhere: a misspelt key would leave something open, or shut, that was meant otherwise.
+            # An error even where unknown keys are warnings: a misspelt key would change what is allowed.
             raise ValueError(f"unknown keys {', '.join(unknown)}")
         return data
 
     @classmethod
     def from_config(cls, value: Any, base: SandboxConfig | None = None) -> SandboxConfig:
-        """Read a mode or a mapping; keys that it does not have are as in `base`.
-
-        Raises ConfigError, a ValueError, that names the key and what was expected.
-        """
+        """Read a mode or a mapping over the values of `base`; raises ConfigError, a ValueError."""
         base = base or cls.model_construct()
         if value is None:
             return base
@@ -70,9 +67,9 @@ class SandboxConfig(Config):
 
     @classmethod
     def layered(cls, session: Any, module: Any) -> SandboxConfig:
-        """Return what holds for a module: its own config over the session's, which may require the sandbox.
+        """Return the settings of a module: its config over the session's; raises ConfigError.
 
-        What a session requires, a module can only make stricter. Raises ConfigError.
+        Where the session requires the sandbox, a module can only make it stricter.
         """
         outer = cls.from_config(session)
         inner = cls.from_config(module, outer)
@@ -81,12 +78,12 @@ class SandboxConfig(Config):
         return outer.model_copy(update={"network": outer.network and inner.network})
 
     def shut(self) -> Self:
-        """Return these settings without anything that they open, for settings from an untrusted source."""
+        """Return the strictest form of these settings, for an untrusted source."""
         mode = "required" if self.mode == "required" else "auto"
         return self.model_copy(update={**_CLOSED, "mode": mode})
 
     def is_looser(self, session: Any, module: Any) -> bool:
-        """Tell whether the module's config asked for more than these settings, which were layered, grant."""
+        """Return whether the module's config asked for more than these layered settings allow."""
         return self != SandboxConfig.from_config(module, SandboxConfig.from_config(session))
 
 
@@ -94,6 +91,6 @@ _CLOSED: Final = {"network": False, "writable": (), "readable": (), "environment
 
 
 class _SandboxKey(Config):
-    """Where the key stands in a config, for messages."""
+    """A config with the key, so that messages name it."""
 
     sandbox: SandboxConfig

@@ -1,8 +1,8 @@
 """Verify the mounts as the first program in the sandbox, and only then become the command: a standalone program.
 
 Between the moment when the mounts are planned and the moment when bubblewrap makes them, a command that still runs can
-replace a folder by a link. What is mounted, it can no longer change. This imports nothing else of the kit, so that it
-starts quickly.
+replace a folder by a link; once the mounts are made, it cannot change them. This imports nothing else of the kit, so
+that it starts quickly.
 
 Arguments: for each mount in a writable folder a sign with its path, then `--` and the command, or `---` and a Python
 script with its arguments, which runs in this process. The signs: `=` must be that folder or file itself, bind-mounted

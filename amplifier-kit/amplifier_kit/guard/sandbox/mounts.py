@@ -1,4 +1,4 @@
-"""Plan the mounts of a sandbox: what is visible, what of it is writable, what is protected or hidden in it."""
+"""Plan the mounts of a sandbox: the visible, writable, protected and hidden paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from amplifier_kit.guard.control_files import GuardedPath, guarded_in
 from amplifier_kit.guard.processes.programs import is_below, leaves_by_link
 from amplifier_kit.guard.sandbox.config import SandboxConfig
-from amplifier_kit.guard.sandbox.errors import FolderOutsideError, LedOutError
+from amplifier_kit.guard.sandbox.errors import SandboxError
 from amplifier_kit.guard.sandbox.mount_check import mount_points
 from amplifier_kit.guard.sandbox.placeholders import Placeholder, is_forbidden, is_placeholder
 from amplifier_kit.guard.sandbox.system_paths import (
@@ -26,7 +26,7 @@ from amplifier_kit.guard.sandbox.system_paths import (
     tool_folders,
 )
 
-#: What is mounted at a path. Of two kinds at the same path the later one in this list wins.
+#: Kinds of mounts. Of two at the same path the later one in this list wins.
 _TMPFS, _READ, _WRITE, _PROTECT, _HIDE = range(5)
 
 _RESOLVER: Final = "/etc/resolv.conf"
@@ -69,7 +69,7 @@ class MountPlan:
     """
 
     def __init__(self, request: MountRequest) -> None:
-        """Plan the mounts; raises FolderOutsideError when the working directory cannot be visible, and LedOutError."""
+        """Plan the mounts; raises SandboxError for a working directory or a setting that cannot be mounted safely."""
         self._request = request
         self._mounts: dict[str, _Mount] = {}
         self._links: dict[str, str] = {}
@@ -183,7 +183,11 @@ class MountPlan:
             # A link in the project, which a command may have created, must not make anything visible.
             is_linked = is_below(request.folder, request.alias) or leaves_by_link(request.folder, roots)
             if is_linked or is_too_wide(real, request.home) or real == request.home:
-                raise FolderOutsideError(request.folder)
+                raise SandboxError(
+                    f"the working directory {request.folder} is too broad to be visible in the sandbox: choose a "
+                    "folder of the project, or set `sandbox: off`",
+                    "working_dir_outside",
+                )
             self._add(real, _READ, real)
         for name, target in ((request.alias, request.project), (request.folder, real)):
             if name != target and not self._is_visible(name) and not any(is_below(name, link) for link in self._links):
@@ -274,7 +278,7 @@ def _existing_parent(path: str) -> str:
 
 
 def _writable(request: MountRequest) -> list[str]:
-    """Return the writable folders besides the project; raises LedOutError."""
+    """Return the writable folders besides the project; raises SandboxError."""
     found = list(_resolve((*request.settings.writable, *request.writable), request))
     for given, real in found:
         _check_link(given, real, [request.project, *(other for _, other in found if other != real)])
@@ -283,7 +287,11 @@ def _writable(request: MountRequest) -> list[str]:
 
 def _check_link(given: str, real: str, roots: Sequence[str]) -> None:
     if leaves_by_link(given, roots):
-        raise LedOutError(given, real)
+        raise SandboxError(
+            f"the sandbox settings name {given}, which a link resolves to {real}: a command that can change the link "
+            "could point it anywhere. Name the folder itself in `writable` or `readable`, or remove the link",
+            "sandbox_led_out",
+        )
 
 
 def _resolve(paths: Iterable[str], request: MountRequest) -> Iterator[tuple[str, str]]:

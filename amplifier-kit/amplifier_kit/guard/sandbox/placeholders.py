@@ -2,7 +2,7 @@
 
 A placeholder is an empty folder, or a file with fixed content, in a writable folder of the host. It is created before
 the command starts and removed by the last command that needs it, in this process or another one. A shared `flock` on a
-folder says that it is needed. The library `filelock` does not fit: its locks are exclusive and on files of its own,
+folder says that it is needed. The library `filelock` does not fit: its locks are exclusive, on files that it creates,
 while here several processes share locks on existing folders, opened without following links.
 """
 

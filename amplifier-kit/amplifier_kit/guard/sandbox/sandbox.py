@@ -13,7 +13,7 @@ from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.processes import CommandSpec, command_environment, supervisor
 from amplifier_kit.guard.processes.programs import loader_variables
 from amplifier_kit.guard.sandbox.config import SandboxConfig
-from amplifier_kit.guard.sandbox.errors import Blocked, FolderMissingError, SandboxRequiredError, blocked_by
+from amplifier_kit.guard.sandbox.errors import Blocked, SandboxError, SandboxRequiredError, blocked_by
 from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_kit.home import amplifier_home
 
@@ -57,7 +57,6 @@ class Status(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Whether commands run in the sandbox."""
         return self.status == _ACTIVE
 
 
@@ -223,7 +222,8 @@ class Sandbox:
         if not self.check().is_active:
             return SandboxSetup.none(given)
         if not os.path.isdir(folder):
-            raise FolderMissingError(folder)
+            reason = "it does not exist or is not a folder"
+            raise SandboxError(f"the working directory {folder} cannot be entered: {reason}", "working_dir_missing")
         network = self.settings.network and not is_read_only
         inner = inner_environment(given, network=network, kept=self.settings.environment)
         request = self._mount_request(folder, inner)
@@ -293,7 +293,7 @@ class Sandbox:
         if program is None:
             return "bubblewrap (bwrap) is not on PATH"
         if is_too_wide(project, _home()) or any(project == path for path in self._hidden):
-            return f"the folder {project} is too wide for a project: work in a folder of its own"
+            return f"the folder {project} is too broad for a project: work in a subfolder"
         self._program = program
         request = self._mount_request("/tmp", inner_environment(os.environ, network=False))
         return bubblewrap.unusable_reason(program, MountPlan(request._replace(has_project=False)).arguments())

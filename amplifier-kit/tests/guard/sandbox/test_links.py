@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.processes.programs import leaves_by_link
-from amplifier_kit.guard.sandbox import FolderOutsideError, LedOutError, Sandbox, SandboxConfig
+from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, SandboxError
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
 MakeBox = Callable[..., Sandbox]
@@ -37,7 +37,7 @@ def test_a_working_folder_that_leads_out(
         link.symlink_to("second")
     else:
         link.symlink_to(os.path.relpath(private, link.parent) if way == "relative" else private)
-    with pytest.raises(FolderOutsideError) as caught:
+    with pytest.raises(SandboxError, match="too broad") as caught:
         make_box().wrap(["true"], cwd=link)
     assert caught.value.code == "working_dir_outside"
     assert "secret words" not in inside(f"cat '{private}/file' '{link}/file'").stdout
@@ -53,7 +53,7 @@ def test_a_working_folder_by_another_name_of_the_project(
     (tmp_path / "shortcut").symlink_to(project / "link")
     box = make_box()
     for folder in (tmp_path / "alias" / "link", tmp_path / "shortcut"):
-        with pytest.raises(FolderOutsideError):
+        with pytest.raises(SandboxError, match="too broad"):
             box.wrap(["true"], cwd=folder)
     assert inside("pwd -P", cwd=tmp_path / "alias" / "deep").stdout == f"{project}/deep\n"
 
@@ -76,10 +76,10 @@ def test_settings_that_name_a_link(
     # The home that the project lies in, by way of which it can be named too.
     box = make_box(**{key: [f"~/{project.parent.name}/{project.name}/dist" if name == "~" else name]})
     assert inside(f"mkdir -p build && ln -s '{private}' {place}", box=box).returncode == 0
-    with pytest.raises(LedOutError) as caught:
+    with pytest.raises(SandboxError, match="which a link resolves to") as caught:
         box.wrap(["/bin/sh", "-c", f"echo x > {place}/made; cat {place}/file"])
     assert caught.value.code == "sandbox_led_out"
-    assert (caught.value.path, caught.value.real) == (str(project / place), str(private))
+    assert f"name {project / place}, which a link resolves to {private}:" in str(caught.value)
     assert not (private / "made").exists()
 
 
@@ -92,7 +92,7 @@ def test_settings_that_name_a_link_of_a_writable_folder(make_box: MakeBox, priva
     (shared / "cache").rmdir()
     (shared / "cache").symlink_to(private)
     for broken in (settings, {**settings, "writable": [str(shared)]}):
-        with pytest.raises(LedOutError):
+        with pytest.raises(SandboxError, match="which a link resolves to"):
             make_box(**broken).wrap(["true"])
 
 

@@ -54,9 +54,9 @@ def test_none_on_path(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         ('echo "bwrap: No permissions to create new namespace" >&2; exit 1', "No permissions to create new namespace"),
         ("exit 3", "exit code 3"),
-        ("exit 0", "does not run what it is given"),
+        ("exit 0", "does not run the given command"),
         ("kill -9 $$", "cannot start a command"),
-        ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "does not separate: user, mnt, pid, net, ipc, uts"),
+        ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "does not isolate: user, mnt, pid, net, ipc, uts"),
         ("head -c 3000000 /dev/zero; exit 1", "cannot start a command"),
     ],
 )
