@@ -66,7 +66,7 @@ async def run_command(
 
 
 async def _to_its_end(work: Coroutine[Any, Any, Ended], stop: asyncio.Future[None] | None) -> Ended | None:
-    """Return the outcome of a run, None when it was stopped; a cancelled caller waits until its processes have exited."""
+    """Return the outcome of a run, None when it was stopped; a cancelled caller waits for the end of its processes."""
     task = asyncio.ensure_future(work)
     waiting: set[asyncio.Future[Any]] = {task} if stop is None else {task, stop}
     try:

@@ -24,6 +24,7 @@ from amplifier_kit.guard.git import (
     find_repository,
     read_user_settings,
 )
+from amplifier_kit.guard.processes import to_end
 from amplifier_kit.guard.processes.launch import open_process_with_protocol
 from amplifier_kit.guard.sandbox import Sandbox, SandboxError, SandboxSetup
 
@@ -177,7 +178,7 @@ class Reading:
         return f"the sandbox could not be set up: {said}" if self._setup.argv else said
 
     async def _started(self, script: str) -> _Running:
-        """Start the shell; when the caller is cancelled meanwhile, end it before passing that on.
+        """Start the shell; if the caller is cancelled meanwhile, end it first.
 
         The runner of the kit would do, but it costs a Python more, and this is done before every request.
         """
@@ -192,14 +193,9 @@ class Reading:
             )
         )
         try:
-            return await asyncio.shield(starting)
+            # Not interrupted: asyncio would lose track of a process that is being started.
+            return await to_end(starting)
         except asyncio.CancelledError:
-            # asyncio loses sight of a process that it is interrupted in starting, so it is not interrupted.
-            while not starting.done():
-                try:
-                    await asyncio.wait([starting])
-                except asyncio.CancelledError:
-                    pass  # the one that is passed on below is enough
             if not starting.cancelled() and starting.exception() is None:
                 await _end(*starting.result())
             raise

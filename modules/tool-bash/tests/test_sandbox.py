@@ -252,7 +252,7 @@ async def test_a_folder_outside_of_the_project(make_tool: MakeTool, tmp_path: Pa
     assert result.error["code"] == "working_dir_outside"
 
 
-async def test_walls_that_cannot_be_put_up(make_tool: MakeTool, coordinator: Any, tmp_path: Path) -> None:
+async def test_a_sandbox_that_cannot_be_set_up(make_tool: MakeTool, coordinator: Any, tmp_path: Path) -> None:
     """When bubblewrap fails although it could do it before, nothing is run, and its own words are the reason."""
     fake = tmp_path / "bin" / "bwrap"
     fake.parent.mkdir()

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Final, Literal, cast
 
+from amplifier_kit.guard.processes import to_end
 from amplifier_kit.guard.processes.launch import open_process_with_protocol
 
 #: How long a killed process may take to go; one that hangs in the system (a dead network share) is left to it.
@@ -120,7 +121,7 @@ _Running = tuple[asyncio.SubprocessTransport, _Reader]
 
 
 async def _started(command: Command, output: Take, errors: Take) -> _Running:
-    """Start it; when the caller is cancelled meanwhile, end it before passing that on."""
+    """Start a command; if the caller is cancelled meanwhile, end it first."""
     loop = asyncio.get_running_loop()
     starting = loop.create_task(
         open_process_with_protocol(
@@ -134,14 +135,9 @@ async def _started(command: Command, output: Take, errors: Take) -> _Running:
         )
     )
     try:
-        return await asyncio.shield(starting)
+        # Not interrupted: asyncio would lose track of a process that is being started.
+        return await to_end(starting)
     except asyncio.CancelledError:
-        # asyncio loses sight of a process that it is interrupted in starting, so it is not interrupted.
-        while not starting.done():
-            try:
-                await asyncio.wait([starting])
-            except asyncio.CancelledError:
-                pass  # the one that is passed on below is enough
         if not starting.cancelled() and starting.exception() is None:
             await _end(*starting.result())
         raise

@@ -8,7 +8,6 @@ Both start processes through `launch`, and find programs through `programs`.
 from amplifier_kit.guard.processes.environment import command_environment, is_secret_variable
 from amplifier_kit.guard.processes.output import Output, OutputFolder, Shown
 from amplifier_kit.guard.processes.running_command import (
-    GRACE,
     CommandSpec,
     Outcome,
     RunningCommand,
@@ -19,7 +18,6 @@ from amplifier_kit.guard.processes.running_command import (
 )
 
 __all__ = [
-    "GRACE",
     "CommandSpec",
     "Outcome",
     "Output",

@@ -132,10 +132,11 @@ def host_environment(environment: Mapping[str, str], untrusted: Folders | None =
     """Return an environment that loads no code from untrusted folders, as `find_program` defines them."""
     roots = untrusted_roots(untrusted)
     kept = dict(environment)
-    for name in _SEARCH_PATHS:
+    for name in (*_SEARCH_PATHS, *_CODE_FILES):
         if name not in kept:
             continue
-        entries = kept.pop(name).split(os.pathsep)
+        value = kept.pop(name)
+        entries = [value] if name in _CODE_FILES else value.split(os.pathsep)
         if name in _LIBRARY_LISTS:
             entries = [part for entry in entries for part in entry.split()]
         trusted = [
@@ -145,9 +146,6 @@ def host_environment(environment: Mapping[str, str], untrusted: Folders | None =
         ]
         if trusted or name == "PATH":
             kept[name] = os.pathsep.join(trusted) or os.defpath
-    for name in _CODE_FILES:
-        if name in kept and not _is_trusted(kept[name], roots):
-            del kept[name]
     return kept
 
 

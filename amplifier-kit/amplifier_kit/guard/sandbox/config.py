@@ -79,15 +79,11 @@ class SandboxConfig(Config):
 
     def shut(self) -> Self:
         """Return the strictest form of these settings, for an untrusted source."""
-        mode = "required" if self.mode == "required" else "auto"
-        return self.model_copy(update={**_CLOSED, "mode": mode})
+        return type(self)(mode="required" if self.mode == "required" else "auto")
 
     def is_looser(self, session: Any, module: Any) -> bool:
         """Return whether the module's config asked for more than these layered settings allow."""
         return self != SandboxConfig.from_config(module, SandboxConfig.from_config(session))
-
-
-_CLOSED: Final = {"network": False, "writable": (), "readable": (), "environment": ()}
 
 
 class _SandboxKey(Config):

@@ -206,8 +206,8 @@ def test_no_privileges(inside: Inside) -> None:
         "ip link add x type dummy",
     ],
 )
-def test_changing_the_walls(inside: Inside, command: str) -> None:
-    """Nothing of what the walls are made of can be changed from inside."""
+def test_changing_the_sandbox(inside: Inside, command: str) -> None:
+    """No mount, namespace or kernel setting of the sandbox can be changed from inside."""
     done = inside(f"export PATH=$PATH:/usr/sbin:/sbin; {command}")
     assert done.returncode != 0, done.stdout
 

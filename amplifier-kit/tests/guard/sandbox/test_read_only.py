@@ -1,4 +1,4 @@
-"""Programs of ours that only look at a project run behind walls through which nothing can be written."""
+"""Our own programs that inspect a project run in a sandbox without anything writable."""
 
 from __future__ import annotations
 

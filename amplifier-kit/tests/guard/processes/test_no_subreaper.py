@@ -1,4 +1,4 @@
-"""Where the system has no subreapers, the group and the mark are what commands are held by."""
+"""On systems without subreapers, processes are found by their group and by the command id in their environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Naps = Callable[[], list[int]]
 
 @pytest.fixture(autouse=True)
 def _no_subreapers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start supervisors that the system refuses what only Linux has."""
+    """Start supervisors for which `prctl` fails, as it does everywhere but on Linux."""
     script = tmp_path / "weak.py"
     folder = str(Path(supervisor.__file__).parent)
     script.write_text(
@@ -40,7 +40,7 @@ async def test_the_group_ends_with_the_command(
     assert naps() == []
 
 
-async def test_who_leaves_the_group_is_found_by_the_mark(
+async def test_a_process_that_leaves_the_group_is_found_by_its_id(
     shell: MakeOrder, nap: str, naps: Naps, settled: Naps, tmp_path: Path
 ) -> None:
     """What leaves the group is found as long as it keeps its environment."""
