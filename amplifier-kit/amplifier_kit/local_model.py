@@ -10,17 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "ENGINE",
-    "INSTALL_COMMAND",
-    "PARTS",
-    "WEIGHTS",
-    "LocalModel",
-    "LocalPart",
-    "find_local_model",
-    "local_model_folder",
-]
-
 #: The command that installs both; errors name it.
 INSTALL_COMMAND: Final = "amplifier provider install local"
 _FOLDER: Final = "local-model"

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import asyncio
     import threading
 
-__all__ = ["in_thread", "run_stoppable"]
-
 T = TypeVar("T")
 
 

@@ -11,20 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-__all__ = [
-    "MISSING_RESULT_TEXT",
-    "Repair",
-    "Repaired",
-    "Violation",
-    "check_pairing",
-    "is_tool_result",
-    "rename_calls",
-    "repair_pairing",
-    "tool_call_ids",
-    "tool_call_names",
-    "tool_result",
-]
-
 Kind = Literal[
     "missing_result", "orphan_result", "duplicate_result", "misplaced_result", "duplicate_id", "unclosed_turn"
 ]
@@ -94,7 +80,6 @@ def tool_call_names(message: Message) -> dict[str, str]:
 
 
 def is_tool_result(message: Message) -> bool:
-    """Return whether a message is the result of a tool call."""
     return message.get("role") == "tool"
 
 
@@ -239,8 +224,6 @@ class _Slot:
 
 
 class _Repairer:
-    """The state of one repair."""
-
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
         self._slots: dict[int, list[_Slot]] = {}

@@ -12,17 +12,6 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from amplifier_core.llm_errors import LLMError
 
-__all__ = [
-    "Counts",
-    "InvalidUsageError",
-    "UsageRecord",
-    "UsageValueError",
-    "as_cost",
-    "as_count",
-    "check_usage",
-    "usage_fault",
-]
-
 #: No answer takes more tokens, or costs more.
 MAX_COUNT: Final = 10**12
 MAX_COST: Final = Decimal(10**9)
@@ -148,7 +137,6 @@ class UsageRecord(NamedTuple):
 
     @property
     def answers(self) -> int:
-        """Return how many calls were answered."""
         return self.priced + self.unpriced - self.broken
 
     def __add__(self, other: object) -> UsageRecord:

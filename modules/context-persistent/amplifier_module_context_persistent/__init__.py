@@ -1,4 +1,4 @@
-"""Keep the session in memory and in an append-only file, so that it can be taken up again."""
+"""Keep the session in memory and in an append-only file, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["CONFIG", "PersistentContextManager", "mount"]
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Any]:
     """Read the transcript and memory files, mount the context manager and return its cleanup.
 
-    Raises ValueError for a config that makes no sense or when no place for the transcript can be told, RuntimeError
-    when the memory files exceed the budget or another session writes the transcript, OSError when it cannot be read.
+    Raises ValueError for an invalid config or a session without an id, RuntimeError when the memory
+    files exceed the budget or another session writes the transcript, OSError when it cannot be read.
     """
     context = PersistentContextManager.from_config(config, coordinator)
     await coordinator.mount("context", context)

@@ -1,4 +1,4 @@
-"""A context manager whose ledger is also a file; the file is read once, at the start."""
+"""A context manager that also writes its ledger to a file, which it reads once, at the start."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class PersistentConfig(ContextConfig):
 
     @classmethod
     def is_unset(cls, key: str, value: Any) -> bool:
-        """Tell whether a value leaves a key at its default."""
+        """Return whether a value leaves a key at its default."""
         return value is None or (key == "working_dir" and value == "")
 
 
 class PersistentContextManager(BaseContext):
-    """Append every message to a transcript and start from what is in it.
+    """Append every message to a transcript and start from its messages.
 
-    When the transcript had messages at the start, it is the truth: `set_messages` is then ignored.
+    When the transcript had messages at the start, they take precedence: `set_messages` is then ignored.
     """
 
     name: ClassVar[str] = "context-persistent"
@@ -65,7 +65,7 @@ class PersistentContextManager(BaseContext):
         *,
         is_configured: bool = True,
     ) -> None:
-        """Load the transcript at `path`, if there is one; unless it `is_configured`, it is the app's own file.
+        """Load the transcript at `path`, if it exists; unless it `is_configured`, it is the app's own file.
 
         Raises RuntimeError when `memory` exceeds the budget, TranscriptBusyError (a RuntimeError) when another session
         writes the transcript, and OSError when it cannot be read.
@@ -98,7 +98,6 @@ class PersistentContextManager(BaseContext):
 
     @property
     def path(self) -> Path:
-        """Return where the transcript is."""
         return self._transcript.path
 
     async def add_message(self, message: Any) -> None:
@@ -108,7 +107,7 @@ class PersistentContextManager(BaseContext):
     async def set_messages(self, messages: Iterable[Any]) -> None:
         """Replace the history, unless it was read from a transcript at the start: then do nothing."""
         if self._resumed:
-            logger.info("%s: set_messages is ignored, the history is that of %s", self.name, self.path)
+            logger.info("%s: set_messages is ignored: the history comes from %s", self.name, self.path)
             return
         self._transcript.clear()
         await super().set_messages(messages)
@@ -116,12 +115,11 @@ class PersistentContextManager(BaseContext):
             self._transcript.append(message)
 
     async def clear(self) -> None:
-        """Forget the history, also for the sessions after this one; its lines stay in the file."""
+        """Clear the history, also for later sessions; its lines stay in the file."""
         self._transcript.clear()
         await super().clear()
 
     def close(self) -> None:
-        """Let go of the transcript."""
         super().close()
         self._transcript.close()
 
@@ -131,5 +129,5 @@ class PersistentContextManager(BaseContext):
         if taken > budget:
             raise RuntimeError(
                 f"{self.name}: the memory files take about {taken} tokens and the budget is {budget}: shorten them, "
-                "take some out of memory_files, or raise max_tokens"
+                "remove some from memory_files, or raise max_tokens"
             )

@@ -1,4 +1,4 @@
-"""Keep secrets out of the transcript: what is written is masked, what is in memory is not."""
+"""Keep secrets out of the transcript: lines are masked, messages in memory are not."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MASK_START = MASK.rstrip("]")
 
 
 def mask_for(coordinator: Any) -> Callable[[Message], Message]:
-    """Return what masks the secrets in a message before it is written.
+    """Return the function that masks the secrets in a message before it is written.
 
-    The session's own redaction (capability `redaction.scrub`) is used where there is one; else known secrets of the
-    environment and the plan, and what looks like one. A message that cannot be masked is written without its content.
+    The session's own redaction (capability `redaction.scrub`) is used if present; else known secrets of the environment
+    and the plan, and text that looks like one, are masked. A message that cannot be masked is written without content.
     """
     own: Redactor | None = None
 
@@ -41,7 +41,7 @@ def mask_for(coordinator: Any) -> Callable[[Message], Message]:
         try:
             masked = scrub(message)
             if not isinstance(masked, dict):
-                raise TypeError(f"redaction.scrub gave {type(masked).__name__} for a message")
+                raise TypeError(f"redaction.scrub returned {type(masked).__name__} for a message")
         except Exception as error:
             logger.error("context-persistent: a message cannot be masked and is written without content: %s", error)
             masked = {"role": message["role"], "content": MASK, "tool_calls": _bare_calls(message.get("tool_calls"))}
@@ -62,7 +62,7 @@ def _bare_calls(calls: Any) -> list[dict[str, Any]] | None:
 
 
 def _with_join_keys(masked: Message, message: Message) -> Message:
-    """Put back what pairs calls with their results, should a rule have taken it for a secret."""
+    """Restore the ids that pair calls with their results, in case a rule has masked them."""
     for key in ("role", "tool_call_id", "name"):
         if key in message:
             masked[key] = message[key]

@@ -1,4 +1,4 @@
-"""Find out where the transcript of a session lives."""
+"""Where the transcript of a session is stored."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _FILE = "context-messages.jsonl"
 
 
 def working_dir(configured: str | None, coordinator: Any) -> Path:
-    """Return what relative paths start from: the configured folder, the session's working directory, or ours."""
+    """Return the base of relative paths: the configured folder, the session's working directory, or the process's."""
     given = configured or coordinator.get_capability("session.working_dir")
     return Path(given).expanduser().absolute() if given else Path.cwd()
 
 
 def transcript_path(configured: str | None, coordinator: Any, base: Path) -> Path:
-    """Return the transcript's path: the configured one, else in the session's folder, wherever that is.
+    """Return the transcript's path: the configured one, else in the session's folder.
 
     Raises ValueError for a session without an id.
     """
@@ -31,7 +31,7 @@ def transcript_path(configured: str | None, coordinator: Any, base: Path) -> Pat
     session_id: str = coordinator.session_id
     if not session_id:
         raise ValueError(
-            "context-persistent: this session has no id, so there is no place for its transcript: set transcript_path"
+            "context-persistent: this session has no id, so its transcript has no default path: set transcript_path"
         )
     if session_id in (".", "..") or "/" in session_id or os.sep in session_id:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Keep the session in memory, whole, and compact only what the model sees of it."""
+"""Keep the whole session in memory, and compact only the requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CONFIG", "SimpleContextManager", "mount"]
 
 
 class SimpleContextManager(BaseContext):
-    """Be a context manager in memory; see `BaseContext` for what it does."""
+    """A context manager in memory; see `BaseContext`."""
 
     name = "context-simple"
 

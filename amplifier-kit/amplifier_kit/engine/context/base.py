@@ -25,8 +25,6 @@ from amplifier_kit.engine.context.token_budget import TokenBudget, TokenMeter, r
 from amplifier_kit.engine.tokens import estimate_tokens
 from amplifier_kit.engine.usage import UsageRecord
 
-__all__ = ["BaseContext"]
-
 logger = logging.getLogger(__name__)
 
 #: Runs after hooks that change a response and before those that log it.
@@ -132,7 +130,6 @@ class BaseContext:
 
     @property
     def message_count(self) -> int:
-        """Return how many messages the ledger has."""
         return len(self._ledger)
 
     def attach(self) -> Callable[[], Any]:

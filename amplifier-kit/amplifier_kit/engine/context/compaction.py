@@ -21,18 +21,6 @@ from amplifier_kit.engine.context.token_budget import TokenBudget
 from amplifier_kit.engine.pairing import tool_call_ids
 from amplifier_kit.engine.tokens import estimate_tokens
 
-__all__ = [
-    "COMPACT_SKIPPED",
-    "LAST_RESORT",
-    "NOT_COMPACTED",
-    "Compacted",
-    "Compactor",
-    "View",
-    "compact",
-    "compaction_notice",
-    "insert_notice",
-]
-
 #: Emitted when a request should be compacted but is not; contributed on `observability.events`.
 COMPACT_SKIPPED: Final = "context:compact_skipped"
 #: The level after the eight: everything but the required messages may go, so that the request can be sent at all.
@@ -45,7 +33,7 @@ _NOTICE_SOURCE: Final = "context-compaction"
 
 
 class Compacted(NamedTuple):
-    """The compacted form of the messages before position `end`, and what was done to them."""
+    """The compacted form of the messages before position `end`, and counts of the changes."""
 
     end: int
     messages: list[Message]
@@ -60,7 +48,7 @@ class Compacted(NamedTuple):
         return bool(self.removed or self.truncated or self.stubbed)
 
     def counts(self) -> dict[str, int]:
-        """Return what was done, as events and `context.request_retention` report it."""
+        """Return the counts that events and `context.request_retention` report."""
         return {
             "messages_removed": self.removed,
             "messages_truncated": self.truncated,
@@ -149,8 +137,6 @@ def compact(
 
 
 class _Compaction:
-    """The state of one compaction."""
-
     def __init__(self, conversation: Conversation, end: int, settings: ContextConfig, goal: int, window: int) -> None:
         self._conversation = conversation
         self._end = end
@@ -340,7 +326,7 @@ class _Compaction:
                 self._shorten(position, stub)
 
     def _shorten(self, position: int, message: Message) -> None:
-        """Replace a message unless the replacement is no shorter."""
+        """Replace a message if the replacement is shorter."""
         tokens = estimate_tokens(message)
         if tokens < self._cost[position]:
             self._shortened[position] = message

@@ -9,8 +9,6 @@ from pydantic import Field, Strict
 from amplifier_kit.config import Config, Count, Seconds, expects
 from amplifier_kit.engine.context.shorten import SMALLEST_LIMIT
 
-__all__ = ["ContextConfig"]
-
 _Number = Annotated[int, Field(ge=0)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _PositiveShare = Annotated[float, Field(gt=0, le=1)]

@@ -18,8 +18,6 @@ from amplifier_kit.engine.tokens import estimate_all
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["Instructions", "SystemPart"]
-
 
 class SystemPart(NamedTuple):
     """The messages in front of every request."""

@@ -13,18 +13,6 @@ from amplifier_kit.engine.context.shorten import clip_content
 from amplifier_kit.engine.pairing import tool_call_ids
 from amplifier_kit.engine.tokens import estimate_tokens
 
-__all__ = [
-    "SYSTEM",
-    "SYSTEM_ROLES",
-    "TOOL",
-    "TRUNCATED_FLOOR",
-    "USER",
-    "Conversation",
-    "Ledger",
-    "Message",
-    "normalize_message",
-]
-
 logger = logging.getLogger(__name__)
 
 Message = dict[str, Any]
@@ -129,7 +117,6 @@ class Conversation:
 
     @property
     def total(self) -> int:
-        """Return the tokens of all messages."""
         return self.ends[-1] if self.ends else 0
 
     def total_until(self, end: int) -> int:
@@ -175,7 +162,6 @@ class Conversation:
         self.members.setdefault(leader, [leader]).append(position)
 
     def unit(self, leader: int) -> list[int]:
-        """Return the positions of a unit's messages."""
         return self.members.get(leader) or [leader]
 
     def unit_end(self, position: int) -> int:

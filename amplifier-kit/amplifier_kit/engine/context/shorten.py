@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from amplifier_kit.engine.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, is_image
 
-__all__ = ["SMALLEST_LIMIT", "clip_content", "clip_result", "clip_text", "stub_user_message", "truncate_result"]
-
 Message = dict[str, Any]
 
 #: In fewer bytes a clipped text would be little more than its marker.

@@ -11,8 +11,6 @@ from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.ledger import Message
 from amplifier_kit.engine.usage import UsageRecord
 
-__all__ = ["SAFETY_MARGIN", "TokenBudget", "TokenMeter", "request_budget"]
-
 logger = logging.getLogger(__name__)
 
 #: Reserved for tool schemas, framing and estimates that are too low.

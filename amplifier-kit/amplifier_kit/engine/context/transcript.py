@@ -20,8 +20,6 @@ from amplifier_kit.engine.context.ledger import SYSTEM_ROLES, Message
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, Denied
 from amplifier_kit.guard.private_files import masked
 
-__all__ = ["Transcript", "TranscriptBusyError", "sanitize_message"]
-
 logger = logging.getLogger(__name__)
 
 #: The key of a line that is not a message: everything before it was cleared.

@@ -14,8 +14,6 @@ from amplifier_kit.engine.delegation.request import DelegationConfig, Delegation
 from amplifier_kit.engine.tasks import cancel_and_wait, run_bounded, run_to_end, start
 from amplifier_kit.engine.tool_dispatch import dispatched
 
-__all__ = ["HEARTBEAT", "ChildEvents", "ChildRun", "Outcome"]
-
 logger = logging.getLogger(__name__)
 
 #: Emitted while a tool waits for a child.
@@ -64,7 +62,6 @@ class Outcome:
 
     @classmethod
     def returned(cls, answer: Any, request: DelegationRequest) -> Self:
-        """Return the outcome of a child that returned an answer."""
         given = answer if isinstance(answer, Mapping) else {"output": answer}
         status, session_id, metadata = given.get("status"), given.get("session_id"), given.get("metadata")
         response, turns = given.get("output", given.get("response")), given.get("turn_count")
@@ -89,7 +86,6 @@ class Outcome:
 
     @classmethod
     def raised(cls, error: BaseException, request: DelegationRequest, timeout: float | None) -> Self:
-        """Return the outcome of a child that raised."""
         name, hint = f"The agent {request.agent!r}", _resume_hint(request.session_id)
         status, metadata = "error", getattr(error, "metadata", None)
         if isinstance(error, DelegationError):

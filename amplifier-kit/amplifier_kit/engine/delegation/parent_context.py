@@ -11,8 +11,6 @@ from typing import Any, Final, Literal, get_args
 
 from amplifier_kit.engine.pairing import tool_call_names
 
-__all__ = ["DEPTHS", "SCOPES", "Depth", "Scope", "inherited_text", "with_context", "without_context"]
-
 Depth = Literal["none", "recent", "all"]
 Scope = Literal["conversation", "agents", "full"]
 DEPTHS: Final[tuple[str, ...]] = get_args(Depth)

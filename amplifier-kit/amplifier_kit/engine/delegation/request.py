@@ -14,18 +14,6 @@ from amplifier_kit.config import Config, Count, Seconds, expects
 from amplifier_kit.engine.delegation.session_ids import DEPTH_KEY, delegation_depth, plan_section
 from amplifier_kit.engine.tool_dispatch import call_in_progress
 
-__all__ = [
-    "EXCLUDE_TOOLS",
-    "SELF",
-    "AgentDirectory",
-    "DelegationConfig",
-    "DelegationError",
-    "DelegationRequest",
-    "Dispatch",
-    "ModuleNames",
-    "error_text",
-]
-
 _LONGEST_ERROR: Final = 4_000
 
 

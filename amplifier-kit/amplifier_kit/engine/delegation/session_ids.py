@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["DEPTH_KEY", "child_session_id", "delegation_depth", "is_session_id", "plan_section"]
-
 #: The key in `session.metadata` of a child's plan for the number of its ancestors.
 DEPTH_KEY: Final = "delegation_depth"
 

@@ -22,8 +22,6 @@ from amplifier_kit.engine.delegation.request import (
 )
 from amplifier_kit.engine.delegation.session_ids import child_session_id, delegation_depth, is_session_id
 
-__all__ = ["DelegatingTool"]
-
 _LONGEST_NAME: Final = 200
 
 

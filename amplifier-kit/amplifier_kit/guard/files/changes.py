@@ -22,8 +22,6 @@ from typing import Final
 from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error
 from amplifier_kit.guard.files.read import Snapshot
 
-__all__ = ["Change", "Staged", "Stopped", "apply_changes", "check_writable", "exclusive_access", "hidden_name"]
-
 _CHUNK: Final = 1 << 20
 _NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0)
 #: Errors of file systems without O_TMPFILE.

@@ -20,8 +20,6 @@ from amplifier_kit.guard.files.place import FileError, Place, Roots, reach
 from amplifier_kit.guard.files.read import LARGEST_TEXT, open_file
 from amplifier_kit.guard.private_files import open_private, replace_file
 
-__all__ = ["ConfiguredFile", "Denied", "RefusedFileError", "configured_folder", "denied_to_model", "project_of"]
-
 #: `(path, root) -> reason`: why the model must not see a file, None when it may. Files below `root` need no rule that
 #: allows them.
 Denied = Callable[[str, str], str | None]

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["FileError", "Place", "Roots", "as_file_error", "discloses", "reach", "shown"]
-
 #: A folder is entered, not listed: O_PATH needs no permission to read it.
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS: Final = 40
@@ -138,7 +136,6 @@ class Place:
 
     @property
     def named(self) -> str:
-        """Return the path as printable text."""
         return shown(self.path)
 
     def status(self) -> os.stat_result | None:

@@ -8,8 +8,6 @@ from typing import BinaryIO, Final, NamedTuple
 
 from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error
 
-__all__ = ["LARGEST_TEXT", "Content", "Snapshot", "open_file", "read_content"]
-
 #: Larger files are not read into memory as a whole.
 LARGEST_TEXT: Final = 50 * 1024 * 1024
 # Do not block on a pipe, or follow a link, that has just replaced the file.

@@ -9,20 +9,6 @@ from typing import Final, Literal, NamedTuple
 
 from amplifier_kit.guard.files.place import FileError
 
-__all__ = [
-    "SAMPLE",
-    "LineMatch",
-    "Text",
-    "TextFormat",
-    "decode",
-    "encode",
-    "find_lines",
-    "is_binary",
-    "nearest_line",
-    "newline_of",
-    "sniff",
-]
-
 #: How many bytes are examined to recognise a file's format.
 SAMPLE: Final = 65_536
 

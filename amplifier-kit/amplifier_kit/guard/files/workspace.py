@@ -24,8 +24,6 @@ from amplifier_kit.guard.files.place import FileError, Place, Roots, reach, show
 from amplifier_kit.guard.hidden_paths import HidingError, IsHidden, hiding
 from amplifier_kit.threads import run_stoppable
 
-__all__ = ["READ", "WRITE", "FileAccess", "FileCall", "FileConfig", "Workspace", "Written"]
-
 logger = logging.getLogger(__name__)
 
 READ: Final = "filesystem.read"
@@ -204,7 +202,6 @@ class Workspace:
         return warnings
 
     async def announce_read(self, path: Path, size: int) -> None:
-        """Emit `artifact:read`."""
         await self._coordinator.hooks.emit(ARTIFACT_READ, {"path": shown(path), "bytes": size})
 
     async def announce_written(self, written: Sequence[Written]) -> None:
