@@ -16,9 +16,8 @@ CONFIG = LocalConfig
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Any:
-    """Mount the provider `local`; nothing is loaded before the first request.
+    """Mount the provider `local`; nothing is loaded before the first request. Raises ConfigError.
 
-    It is mounted without its engine too: then the first request says what to install. Raises ValueError for a config
-    value that cannot be used.
+    It is mounted even without its engine: then the error of the first request names what to install.
     """
     return await mount_provider(coordinator, LocalProvider(dict(config or {}), coordinator), *EVENTS)

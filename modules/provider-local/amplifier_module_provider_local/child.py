@@ -1,7 +1,7 @@
-"""The program of the child process: serve one model on a socket until the parent is gone.
+"""The program of the child process: serve one model on a socket until the parent ends.
 
-It is run as a file, without the rest of the package: `python -I child.py`, with one line of JSON on standard input. The
-end of that input is the end of the process, and so is the end of the parent, however it came.
+It runs as a file, without the rest of the package: `python -I child.py`, with one line of JSON on standard input. It
+ends when that input ends, or when the parent ends for any reason.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def main() -> NoReturn:
-    """Read the order, load the model, and serve it; what is wrong with the model is said on standard error."""
+    """Read the order, load the model, and serve it; errors of the model go to standard error."""
     order: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # While the model is loaded no Python runs: then only the kernel can end this process.
+    # No Python code runs while the model loads: only the operating system can end this process then.
     die_with_parent(order["parent"], signal.SIGKILL)
     socket = order["socket"]
     sys.path.append(order["engine"])
@@ -31,7 +31,7 @@ def main() -> NoReturn:
 
 
 def serve(order: dict[str, Any], socket: str) -> Any:
-    """Load the model and return the server, which answers on the socket for as long as it is referred to."""
+    """Load the model and return the server, which answers on the socket as long as the object lives."""
     import xllamacpp  # type: ignore[import-not-found, unused-ignore]
 
     params = xllamacpp.CommonParams()
@@ -46,7 +46,7 @@ def serve(order: dict[str, Any], socket: str) -> Any:
     params.verbosity = 1  # errors only
     params.warmup = False
     params.n_ctx = order["context"]
-    # One batch cannot be interrupted: a smaller one lets a cancelled request go sooner.
+    # A batch cannot be interrupted: with a smaller one, a cancelled request ends sooner.
     params.n_batch = params.n_ubatch = order["batch"]
     params.cache_ram_mib = order["cache_mib"]
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = order["threads"]
@@ -58,17 +58,17 @@ def serve(order: dict[str, Any], socket: str) -> Any:
 
 
 def die_with_parent(parent: int, how: signal.Signals) -> None:
-    """Have the system signal this process when its parent ends; where it cannot, the end of input must do."""
+    """Let the system signal this process when its parent ends; on other systems, the end of input has to do."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(how))
     if os.getppid() != parent:
-        os._exit(0)  # it was gone before it could be asked for
+        os._exit(0)  # the parent ended before the call
 
 
 def leave(socket: str, served: Any) -> NoReturn:
-    """End at once, with the server still there: an orderly exit can crash or hang while an answer is being made."""
+    """End at once, without stopping the server: an orderly exit can crash or hang during an answer."""
     import contextlib
 
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Read what a GGUF file says about itself: the first few values in front of the weights."""
+"""Read the metadata of a GGUF file: the first few values before the weights."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ _STRING: Final = 8
 _ARRAY: Final = 9
 _LONGEST: Final = 1 << 20
 _MOST_VALUES: Final = 500
-#: Keys of these stand behind those that matter, and hold the whole vocabulary.
+#: The prefix of keys with the whole vocabulary, which come after the ones needed here.
 _VOCABULARY: Final = "tokenizer."
 
 
 class NotGGUFError(ValueError):
-    """Report a file that is no model in the GGUF format, and why."""
+    """A file is not a model in the GGUF format; the message says why."""
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What is known of a model from its file."""
+    """The facts about a model in its file."""
 
     path: Path
     size: int
     name: str
     architecture: str
-    #: The tokens that the model was trained for, None when the file does not say.
+    #: The context length that the model was trained for, None if unknown.
     context_length: int | None
 
 
 def read_model_file(path: Path) -> ModelFile:
-    """Read the head of a file; raises OSError when it cannot be read, and NotGGUFError when it is something else."""
+    """Read the metadata of a file; raises OSError when it cannot be read, and NotGGUFError for another format."""
     size = path.stat().st_size
     with path.open("rb") as file:
         try:
             values = _values(file)
         except (struct.error, UnicodeDecodeError, KeyError) as error:
-            raise NotGGUFError(f"{path} is no sound GGUF file: its head cannot be read") from error
+            raise NotGGUFError(f"{path} is not a valid GGUF file: its metadata cannot be read") from error
     architecture = str(values.get("general.architecture") or "")
     context = values.get(f"{architecture}.context_length")
     return ModelFile(
@@ -57,7 +57,7 @@ def read_model_file(path: Path) -> ModelFile:
 
 def _values(file: BinaryIO) -> dict[str, Any]:
     if file.read(4) != _MAGIC:
-        raise NotGGUFError(f"{file.name} is no GGUF file: it does not begin with {_MAGIC.decode()}")
+        raise NotGGUFError(f"{file.name} is not a GGUF file: it does not begin with {_MAGIC.decode()}")
     version, _, count = _plain(file, "IQQ")
     if version < 2:
         raise NotGGUFError(f"{file.name} is a GGUF file of version {version}, which is too old: convert it again")

@@ -1,7 +1,7 @@
-"""Write down what a model may say when it has tools, or when its answer must have a form.
+"""Build the grammar for an answer with tool calls, or with an output schema.
 
-The engine does not hold models to tools by itself, and does without a grammar that it cannot read, silently. So schemas
-are reduced to what it certainly can; answers are checked against the whole schema elsewhere.
+The engine does not constrain models to tools by itself, and silently ignores a grammar that it cannot read. So schemas
+are reduced to the keywords that it supports; answers are checked against the whole schema elsewhere.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
-from amplifier_kit.llm import native_spec
+from amplifier_kit.llm import native_spec, read_tool_choice
 
 __all__ = ["CALL_END", "CALL_START", "Choice", "choice_of", "grammar_of", "offered", "readable_schema"]
 
@@ -22,29 +22,26 @@ _MOST_CALLS: Final = 4
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _LENGTHS: Final = (("minLength", "maxLength"), ("minItems", "maxItems"))
 _RANGE: Final = ("minimum", "maximum")
-#: One way to write JSON: it saves tokens, and is what histories are written in.
+#: Only one way to write JSON: it saves tokens, and is the same as in histories.
 _SPACING: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-#: Any text that holds no call.
+#: Any text without a call.
 _TEXT: Final = rf"TEXT: /(.|\n)+/ & ~/(.|\n)*{CALL_START}(.|\n)*/"
 
-#: none, auto, required, or the name of the one tool to call behind `tool:`.
+#: none, auto, required, or `tool:` and the name of the tool to call.
 Choice = str
 
 
 def offered(request: ChatRequest) -> list[ToolSpec]:
-    """Return the tools that a model on this machine can be given: functions, none that another service runs."""
+    """Return the tools that a local model can call: functions, but no native tools of other services."""
     return [tool for tool in request.tools or () if native_spec(tool) is None]
 
 
 def choice_of(request: ChatRequest) -> Choice:
-    """Return what a request says about calling tools."""
-    choice = request.tool_choice
-    if isinstance(choice, Mapping):
-        function = choice.get("function")
-        name = function.get("name") if isinstance(function, Mapping) else choice.get("name")
-        return f"tool:{name}" if name else {"any": "required"}.get(str(choice.get("type")), str(choice.get("type")))
-    known = {None: "auto", "auto": "auto", "none": "none", "required": "required", "any": "required"}
-    return known.get(choice) or f"tool:{choice}"
+    """Return the tool choice of a request."""
+    choice = read_tool_choice(request)
+    if choice is None:
+        return "auto"
+    return f"tool:{choice.name}" if choice.mode == "tool" else choice.mode
 
 
 def grammar_of(
@@ -60,7 +57,7 @@ def grammar_of(
     elif choice != "auto":
         lines.append(f"start: call{{1,{most}}}")
     else:
-        # Some models say what they are about to do; one that owes JSON must not.
+        # Some models announce their calls; one that must answer with JSON may not.
         lines.append(f"start: {text} | {'TEXT? ' if schema is None else ''}call{{1,{most}}}")
     if schema is None:
         lines.append(_TEXT)
@@ -77,7 +74,7 @@ def grammar_of(
 
 
 def readable_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a JSON schema that the engine can hold a model to, written without needless blanks."""
+    """Return the part of a JSON schema that the engine can enforce, with compact JSON."""
     return {**_reduced(schema, schema), "x-guidance": _SPACING}
 
 
@@ -98,7 +95,7 @@ def _reduced(schema: Any, root: Mapping[str, Any]) -> Any:
         return {}
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        return {"$ref": reference} if _leads_somewhere(reference, root) else {}
+        return {"$ref": reference} if _is_resolvable(reference, root) else {}
     kept = _values(schema)
     for key in ("properties", "$defs", "definitions"):
         if isinstance(schema.get(key), Mapping):
@@ -119,7 +116,7 @@ def _reduced(schema: Any, root: Mapping[str, Any]) -> Any:
 
 
 def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a schema says of plain values, without what contradicts itself."""
+    """Return the keywords for plain values, without contradictory limits."""
     kept: dict[str, Any] = {}
     kinds = schema.get("type")
     known = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if str(kind) in _TYPES]
@@ -137,8 +134,8 @@ def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _leads_somewhere(reference: str, root: Mapping[str, Any]) -> bool:
-    """Tell whether a reference points at something of the same schema that is kept."""
+def _is_resolvable(reference: str, root: Mapping[str, Any]) -> bool:
+    """Return whether a reference points into the same schema, at a definition that is kept."""
     parts = reference.split("/")
     if parts[0] != "#" or len(parts) != 3 or parts[1] not in ("$defs", "definitions"):
         return reference == "#"

@@ -1,4 +1,4 @@
-"""Keep one model loaded in a child process for as long as it is used, and not longer."""
+"""Keep a model loaded in a child process while it is in use."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from amplifier_kit.llm import http_client
 if TYPE_CHECKING:
     from amplifier_kit.guard.processes.launch import Process
 
-__all__ = ["Host", "Lease", "Load", "Tell", "host_for"]
+__all__ = ["Host", "Lease", "Load", "OnLoad", "host_for"]
 
 _PROGRAM: Final = Path(__file__).with_name("child.py")
-#: Only a name: the connection goes through the socket.
+#: Only a name: the connection uses the socket.
 _ADDRESS: Final = "http://localhost"
 _POLL: Final = 0.01
-#: Seconds that the child may take to say that it is well; it has threads of its own for that.
+#: Seconds for a health check, which the child answers in a separate thread.
 _HEALTH: Final = 10.0
 _GRACE: Final = 2.0
 _SOCKET: Final = "model.sock"
 _SHOWN: Final = 300
 
-#: Hears "loading", and then "loaded" with the seconds it took.
-Tell = Callable[[str, float], Awaitable[None]]
+#: Called with "loading", and then with "loaded" and the seconds it took.
+OnLoad = Callable[[str, float], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is loaded, and how: hosts of the same are one."""
+    """A model and how to load it; providers with an equal `Load` share a host."""
 
     engine: Path
     model: Path
@@ -54,61 +54,61 @@ class Load:
     cache_mib: int
     gpu_layers: int | None
     chat_template: str | None
-    #: Seconds without a request after which the memory is given back; None for never.
+    #: Seconds without a request after which the model is unloaded; None for never.
     keep_alive: float | None
-    #: Seconds that loading may take, and that a stream may be silent.
+    #: Time limits in seconds for loading, and for silence in a stream.
     timeout: float
     idle: float
 
 
 class Host:
-    """One child process, started with the first request and ended when nobody has used it for a while."""
+    """One child process, started with the first request and ended after some time without requests."""
 
     def __init__(self, load: Load) -> None:
         self.load = load
-        #: How many providers count on it.
+        #: The number of providers that use it.
         self.holders = 0
         self._busy = 0
         self._starting = asyncio.Lock()
         self._process: Process | None = None
         self._client: Any = None
-        #: Where the child listens, empty when there is none.
+        #: The socket of the child, empty without a child.
         self.socket = ""
-        #: Whether a connection broke: the child may be dying, even if it is still there.
+        #: Whether a connection broke: the child may be dying, even if it still runs.
         self._is_broken = False
-        self._rest: asyncio.TimerHandle | None = None
-        self._resting: asyncio.Task[None] | None = None
+        self._unload_timer: asyncio.TimerHandle | None = None
+        self._unloading: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
-        """Return the number of the child process, None when there is none."""
+        """The process id of the child, None without one."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     @asynccontextmanager
-    async def asking(self, tell: Tell) -> AsyncIterator[Any]:
-        """Give an HTTP client of the model, which is loaded first when it is not.
+    async def asking(self, on_load: OnLoad) -> AsyncIterator[Any]:
+        """Yield an HTTP client for the model, which is loaded first if necessary.
 
         Raises ConfigurationError for a model that cannot be loaded, and LLMTimeoutError when it takes too long.
         """
         self._busy += 1
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest = None
+        if self._unload_timer is not None:
+            self._unload_timer.cancel()
+            self._unload_timer = None
         try:
-            yield await self._ready(tell)
+            yield await self._ready(on_load)
         except Exception as error:
             self._is_broken |= _is_broken_off(error)
             raise
         finally:
             self._busy -= 1
             if not self._busy and self.load.keep_alive is not None and self._process is not None:
-                self._rest = asyncio.get_running_loop().call_later(self.load.keep_alive, self._fall_asleep)
+                self._unload_timer = asyncio.get_running_loop().call_later(self.load.keep_alive, self._unload_if_idle)
 
     async def stop(self) -> None:
-        """End the child and give all memory back; the next request starts another one."""
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest = None
+        """End the child; the next request starts another one."""
+        if self._unload_timer is not None:
+            self._unload_timer.cancel()
+            self._unload_timer = None
         client, self._client = self._client, None
         process, self._process = self._process, None
         try:
@@ -116,26 +116,26 @@ class Host:
                 await client.aclose()
         finally:
             if process is not None:
-                await _ended(process)
+                await _end(process)
             self._forget_socket()
 
     # -- starting --
 
-    async def _ready(self, tell: Tell) -> Any:
+    async def _ready(self, on_load: OnLoad) -> Any:
         async with self._starting:
             if self._client is not None and self.pid is not None and await self._is_sound():
                 return self._client
-            await self.stop()  # what is left of one that died
+            await self.stop()  # remains of a child that died
             self._is_broken = False
             started = time.monotonic()
-            await tell("loading", 0.0)
+            await on_load("loading", 0.0)
             await self._start(started + self.load.timeout)
-            await tell("loaded", time.monotonic() - started)
+            await on_load("loaded", time.monotonic() - started)
             return self._client
 
     async def _start(self, deadline: float) -> None:
         key = secrets.token_urlsafe(32)
-        self.socket = _new_socket()
+        self.socket = str(make_socket_folder("amplifier-model-", _SOCKET) / _SOCKET)
         with tempfile.TemporaryFile() as said:
             try:
                 self._process = self._spawn(key, said)
@@ -148,7 +148,7 @@ class Host:
                 raise
 
     def _spawn(self, key: str, said: IO[bytes]) -> Process:
-        """Start the child: it gets a key of its own over its input, and none of ours from the environment."""
+        """Start the child: its key is sent through its input, and it gets no keys from the environment."""
         load = self.load
         order = {
             "parent": os.getpid(),
@@ -164,8 +164,8 @@ class Host:
             "gpu_layers": load.gpu_layers,
             "chat_template": load.chat_template,
         }
-        # In a session of its own, as Ctrl-C is for us, and not in the project: the engine looks for its parts where it
-        # runs.
+        # In a new process session, since Ctrl-C is for the parent; and not in the project folder, where the engine
+        # would look for its parts.
         process = open_process(
             [sys.executable, "-I", str(_PROGRAM)], environment=command_environment()[0], stdin=PIPE, stderr=said
         )
@@ -174,13 +174,13 @@ class Host:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
         except OSError:
-            pass  # it ended already, and said why
+            pass  # it ended already; its error output has the reason
         return process
 
     async def _connected(self, key: str) -> Any:
         import httpx2
 
-        # A connection per request: the engine says that it keeps them, and closes them after a streamed answer.
+        # A connection per request: the engine offers keep-alive, but closes connections after a streamed answer.
         fresh = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
         client = await http_client(
             _ADDRESS,
@@ -193,13 +193,13 @@ class Host:
         return client
 
     async def _answering(self, process: Process, said: IO[bytes], deadline: float) -> None:
-        """Wait until the model is loaded; raise when it cannot be."""
+        """Wait until the model is loaded; raises an LLMError when it cannot be."""
         while process.poll() is None:
-            if _is_there(self.socket) and await self._is_healthy():
+            if await self._is_healthy():
                 return
             if time.monotonic() > deadline:
                 raise LLMTimeoutError(
-                    f"{self.load.name} was not loaded after {self.load.timeout:g} s: raise `timeout`, or take a "
+                    f"{self.load.name} was not loaded after {self.load.timeout:g} s: raise `timeout`, or use a "
                     "smaller model",
                     retryable=False,
                 )
@@ -215,24 +215,24 @@ class Host:
             return False
 
     async def _is_sound(self) -> bool:
-        """Tell whether the child can be asked: after a broken connection only one that still answers is kept."""
+        """Return whether the child can be used: after a broken connection, only if it still answers."""
         if self._is_broken:
             self._is_broken = not await self._is_healthy()
         return not self._is_broken
 
     # -- ending --
 
-    def _fall_asleep(self) -> None:
-        self._rest = None
+    def _unload_if_idle(self) -> None:
+        self._unload_timer = None
         if not self._busy:
-            self._resting = asyncio.get_running_loop().create_task(self._sleep())
+            self._unloading = asyncio.get_running_loop().create_task(self._unload())
 
-    async def rested(self) -> None:
-        """Wait for the end that idleness brought, if it is under way."""
-        if self._resting is not None:
-            await self._resting
+    async def wait_unloaded(self) -> None:
+        """Wait until the child has ended, if it is being unloaded for idleness."""
+        if self._unloading is not None:
+            await self._unloading
 
-    async def _sleep(self) -> None:
+    async def _unload(self) -> None:
         async with self._starting:
             if not self._busy:
                 await self.stop()
@@ -245,23 +245,18 @@ class Host:
             try:
                 remove(path)
             except OSError:
-                pass  # the child did it
+                pass  # the child removed it
 
 
 _hosts: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Load, Host]] = WeakKeyDictionary()
 
 
 def host_for(load: Load) -> Host:
-    """Return the host of this event loop that keeps this model: sessions of one program share it."""
+    """Return the host for a model on this event loop, which all sessions share."""
     hosts = _hosts.setdefault(asyncio.get_running_loop(), {})
     if load not in hosts:
         hosts[load] = Host(load)
     return hosts[load]
-
-
-def _new_socket() -> str:
-    """Return where the child is to listen: in a folder that is only ours."""
-    return str(make_socket_folder("amplifier-model-", _SOCKET) / _SOCKET)
 
 
 def _is_broken_off(error: Exception) -> bool:
@@ -270,20 +265,16 @@ def _is_broken_off(error: Exception) -> bool:
     return isinstance(error, httpx2.TransportError) and not isinstance(error, httpx2.TimeoutException)
 
 
-def _is_there(path: str) -> bool:
-    return os.path.exists(path)
-
-
-async def _ended(process: Process) -> None:
-    """Ask the child to end by the end of its input, and make it when it does not."""
+async def _end(process: Process) -> None:
+    """End the child by closing its input; kill it if that does not help."""
     if process.stdin is not None:
         try:
             process.stdin.close()
         except OSError:
-            pass  # it is gone already
+            pass  # it ended already
     end = time.monotonic() + _GRACE
     try:
-        while process.poll() is None and time.monotonic() < end:  # noqa: ASYNC110 - nobody tells when a process ends
+        while process.poll() is None and time.monotonic() < end:  # noqa: ASYNC110 - there is no event for the end of a process
             await asyncio.sleep(_POLL)
     finally:
         if process.poll() is None:
@@ -292,46 +283,46 @@ async def _ended(process: Process) -> None:
 
 
 def _failure(load: Load, code: int, said: IO[bytes]) -> Exception:
-    """Return why the child ended before it answered, from what it said."""
+    """Return the error for a child that ended before it answered, from its error output."""
     said.seek(0)
     lines = [line.strip() for line in said.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    told = [line.partition("error loading model: ")[2] for line in lines if "error loading model: " in line]
-    told = told or [line.partition(" E ")[2] for line in lines if " E " in line] or lines[-1:]
-    reason = " ".join(told[0].split())[:_SHOWN] if told else ""
+    errors = [line.partition("error loading model: ")[2] for line in lines if "error loading model: " in line]
+    errors = errors or [line.partition(" E ")[2] for line in lines if " E " in line] or lines[-1:]
+    reason = " ".join(errors[0].split())[:_SHOWN] if errors else ""
     if code < 0:
         name = signal.Signals(-code).name if -code in signal.Signals.__members__.values() else str(-code)
         return ProviderUnavailableError(
-            f"the process that loads {load.model} was ended by {name}{': ' + reason if reason else ''}: there may be "
-            "too little memory; take a smaller model or a smaller `context_window`",
+            f"the process that loads {load.model} was ended by {name}{': ' + reason if reason else ''}: memory may be "
+            "too small; use a smaller model or a smaller `context_window`",
             retryable=False,
         )
     return ConfigurationError(f"{load.model} cannot be loaded: {reason or f'exit code {code}'}")
 
 
 class Lease:
-    """One provider's share in hosts: those it used are ended when nobody else counts on them."""
+    """The hosts that one provider uses; each ends when its last user releases it."""
 
     def __init__(self) -> None:
         self._held: dict[Load, Host] = {}
 
     @property
     def hosts(self) -> list[Host]:
-        """Return the hosts that are held."""
+        """The hosts in use."""
         return list(self._held.values())
 
     def host(self, load: Load) -> Host:
-        """Return the host of a model, held from now on."""
+        """Return the host of a model, and count as its user."""
         if load not in self._held:
             self._held[load] = host_for(load)
             self._held[load].holders += 1
         return self._held[load]
 
     async def release(self) -> None:
-        """Let go of all hosts; one that was the last to be held is ended, and its memory given back."""
+        """Release all hosts; a host without other users is stopped."""
         held, self._held = self._held, {}
         for load, host in held.items():
             host.holders -= 1
             if not host.holders:
                 _hosts.get(asyncio.get_running_loop(), {}).pop(load, None)
                 await host.stop()
-                await host.rested()
+                await host.wait_unloaded()

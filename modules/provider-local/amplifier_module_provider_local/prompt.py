@@ -1,8 +1,8 @@
-"""Write a conversation for a model on this machine, the same way every time.
+"""Build the messages for a local model.
 
-Templates of models want user and assistant in turns, and most know no tools: so tools, calls and results are written as
-text, in the form that most models with tools were trained on. Reading is what takes these models long, which is why
-a small one gets a lean prompt.
+Chat templates require user and assistant in turns, and most do not support tools: so tools, calls and results become
+text, in the form that most models were trained on. Reading a prompt takes these models long, which is why a small one
+gets a lean prompt.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LEAN_SYSTEM: Final = (
     "You are Amplifier, a small and helpful assistant that runs on the user's own machine. Answer briefly and plainly. "
     "If you do not know something, say so."
 )
-#: Letters of a system prompt that a small model still gets as it is: about 300 tokens.
+#: Characters of the longest system prompt that a small model gets unchanged: about 300 tokens.
 LONGEST_LEAN_SYSTEM: Final = 1200
 
 _EMPTY: Final = "(empty)"
 _REMINDERS: Final = re.compile(r"(?:\s*<system-reminder\b[^>]*>.*?</system-reminder>)+\s*", re.DOTALL)
-#: A reminder that tells the form of the answer, which even a small model must have.
+#: Marks the reminder about the output schema, which even a small model must get.
 _SCHEMA: Final = 'source="output-schema"'
 _BLIND: Final = "(an image, which this model cannot see)"
 _HOW_TO_CALL: Final = f"""To call a tool, answer with its name and its arguments as JSON:
@@ -41,10 +41,10 @@ Message = dict[str, str]
 
 
 def messages_of(conversation: Conversation, tools: Sequence[ToolSpec], *, lean: bool) -> list[Message]:
-    """Return the messages; a lean prompt has short instructions, and nothing that only hooks have to say."""
+    """Return the messages; a lean prompt has short instructions and no reminders of hooks."""
     said: list[Message] = []
     for turn in conversation.turns:
-        if lean and _is_aside(turn):
+        if lean and _is_reminder(turn):
             continue
         role = "assistant" if turn.role == "assistant" else "user"
         text = _assistant(turn) if role == "assistant" else _other(turn)
@@ -71,8 +71,8 @@ def _system(conversation: Conversation, tools: Sequence[ToolSpec], *, lean: bool
     return f"{system}\n\n{listed}" if system else listed
 
 
-def _is_aside(turn: Turn) -> bool:
-    """Tell whether a message is neither the user's nor the model's: a small model takes it for the question."""
+def _is_reminder(turn: Turn) -> bool:
+    """Return whether a message is from neither user nor model: a small model would mistake it for the question."""
     if turn.role in ("system", "developer"):
         return True
     return turn.role == "user" and _REMINDERS.fullmatch(turn.text) is not None and _SCHEMA not in turn.text

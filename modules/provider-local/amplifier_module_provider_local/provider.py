@@ -1,4 +1,4 @@
-"""The provider: which model, how it is asked, and what it is told when it is small."""
+"""The provider: its model, its calls, and the lean prompts of small models."""
 
 from __future__ import annotations
 
@@ -14,32 +14,43 @@ from amplifier_core.llm_errors import ConfigurationError, ContextLengthError, In
 from amplifier_kit.awaitable import await_soon
 from amplifier_kit.engine.usage import Counts
 from amplifier_kit.home import amplifier_home
-from amplifier_kit.llm import OPENAI, Answer, FinishReason, LLMCall, LLMProvider, LLMResponse, Mode, Tokens, Wire
+from amplifier_kit.llm import (
+    OPENAI,
+    Answer,
+    FinishReason,
+    LLMCall,
+    LLMProvider,
+    LLMResponse,
+    Mode,
+    ServiceError,
+    Tokens,
+    Wire,
+)
 from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model
 from amplifier_module_provider_local.config import SMALL_MODEL, LocalConfig
 from amplifier_module_provider_local.gguf import ModelFile, NotGGUFError, read_model_file
 from amplifier_module_provider_local.grammar import choice_of, grammar_of, offered, readable_schema
 from amplifier_module_provider_local.host import Lease, Load
 from amplifier_module_provider_local.prompt import LONGEST_LEAN_SYSTEM, messages_of
-from amplifier_module_provider_local.reading import CallReader, EngineError, chunks_of
+from amplifier_module_provider_local.response import CallReader, chunks_of
 
 __all__ = ["EVENTS", "SMALL_MODEL", "LocalProvider"]
 
-#: What is said while nothing can be streamed yet: `phase` loading, loaded or reading, and a `message` for people.
+#: Progress before the answer begins: `phase` is loading, loaded or reading; `message` is for people.
 PROGRESS_EVENT: Final = "provider:progress"
-#: That a small model got less than the session has for it.
+#: Emitted when a small model gets fewer tools or shorter instructions than the session has.
 LEAN_EVENT: Final = "provider:lean"
 EVENTS: Final = (PROGRESS_EVENT, LEAN_EVENT)
 
 _SMALL_CONTEXT: Final = 4096
 _SMALL_ANSWER: Final = 512
-#: Keeps a small model from saying the same for ever.
+#: Keeps a small model from repeating itself forever.
 _SMALL_PENALTY: Final = 1.1
-#: Longer windows are for those who ask for them: they take memory from the start.
+#: Longer windows have to be configured: they take memory from the start.
 _USUAL_CONTEXT: Final = 8192
 _USUAL_ANSWER: Final = 4096
 _LLAMA: Final = Wire("llama", OPENAI.error_codes)
-_TELL_EVERY: Final = 0.5
+_PROGRESS_INTERVAL: Final = 0.5
 
 
 class LocalProvider(LLMProvider):
@@ -67,35 +78,35 @@ class LocalProvider(LLMProvider):
             self.model = self.model_path.stem
         home = _capability(coordinator, "amplifier.home")
         self._home = Path(home) if home else amplifier_home()
-        self._told_lean = False
+        self._lean_was_reported = False
 
     # -- the engine --
 
     async def connect(self) -> Lease:
-        """Return a share in child processes; none is started before something is asked."""
+        """Return a lease on child processes; none is started before the first request."""
         return Lease()
 
     async def disconnect(self, client: Lease) -> None:
-        """End the child processes that nobody else uses."""
+        """End the child processes without other users."""
         await client.release()
 
     def asking(self, client: Any, model: str) -> AbstractAsyncContextManager[Any]:
-        """Return an HTTP client of the model for as long as one answer takes; the model is loaded first."""
+        """Return a context manager with an HTTP client for one answer; the model is loaded first."""
         load, file = self._load(model)
 
-        async def tell(phase: str, seconds: float) -> None:
+        async def on_load(phase: str, seconds: float) -> None:
             size = f"{file.size / 1e6:,.0f} MB"
             words = f"loading {model} ({size})" if phase == "loading" else f"{model} is loaded ({seconds:.1f} s)"
             took = {"duration_ms": round(seconds * 1000)} if phase == "loaded" else {}
-            await self._tell(model, phase, words, size_bytes=file.size, **took)
+            await self._emit_progress(model, phase, words, size_bytes=file.size, **took)
             if phase == "loading":
                 self._show(words)
 
-        held: AbstractAsyncContextManager[Any] = client.host(load).asking(tell)
+        held: AbstractAsyncContextManager[Any] = client.host(load).asking(on_load)
         return held
 
     def _load(self, model: str) -> tuple[Load, ModelFile]:
-        """Say what to load; raises ConfigurationError that says what to install, or what is wrong with the file."""
+        """Return what to load; raises ConfigurationError for a missing engine or model, or an unreadable file."""
         found = find_local_model(self._home)
         if found.engine is None:
             raise ConfigurationError(
@@ -141,7 +152,7 @@ class LocalProvider(LLMProvider):
         if model == SMALL_MODEL:
             return None
         raise NotFoundError(
-            f"{self.name}: there is no model {model!r}: there is {self.model}; any other needs `model_path`",
+            f"{self.name}: unknown model {model!r}: only {self.model} is configured; set `model_path` for another",
             provider=self.name,
             model=model,
         )
@@ -156,8 +167,8 @@ class LocalProvider(LLMProvider):
     # -- one call --
 
     async def complete(self, request: ChatRequest, **options: Any) -> LLMResponse:
-        """Return the model's answer, or raise an LLMError; that a small model gets less than was meant is told."""
-        await self._tell_lean(request)
+        """Return the model's answer, or raise an LLMError; emits `provider:lean` for a small model."""
+        await self._report_lean(request)
         return await super().complete(request, **options)
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
@@ -186,11 +197,11 @@ class LocalProvider(LLMProvider):
         }
 
     def _form(self, call: LLMCall, tools: list[Any]) -> dict[str, Any]:
-        """Hold the answer to tools and schema: nothing for plain text, which needs no grammar."""
+        """Return the options that constrain the answer to tools or schema; plain text needs no grammar."""
         shape = call.shape.json_schema if call.shape is not None and call.shape.mode == "native" else None
         choice = choice_of(call.request)
         if tools and choice != "none":
-            # A small model that may call twice says the same twice.
+            # A small model would repeat the same call.
             wanted = (call.request.metadata or {}).get("parallel_tool_calls") is not False
             parallel = wanted and not self._is_small(call.model)
             return {"grammar": grammar_of(tools, choice, shape, parallel=parallel)}
@@ -199,7 +210,7 @@ class LocalProvider(LLMProvider):
         return {"response_format": {"type": "json_schema", "json_schema": {"schema": readable_schema(shape)}}}
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
-        """Stream one answer; leaving before its end makes the engine stop."""
+        """Stream one answer; the engine stops when the stream is closed early."""
         choice = choice_of(call.request)
         has_tools = "grammar" in payload
         reader = CallReader(answer)
@@ -209,26 +220,26 @@ class LocalProvider(LLMProvider):
             http.stream("POST", "/v1/chat/completions", json=payload) as response,
         ):
             answer.headers = dict(response.headers)
-            told_at = time.monotonic()
+            reported_at = time.monotonic()
             try:
                 async for chunk in chunks_of(response):
-                    if "prompt_progress" in chunk and time.monotonic() - told_at > _TELL_EVERY:
-                        told_at = time.monotonic()
-                        await self._tell_reading(call.model, chunk["prompt_progress"])
+                    if "prompt_progress" in chunk and time.monotonic() - reported_at > _PROGRESS_INTERVAL:
+                        reported_at = time.monotonic()
+                        await self._emit_reading(call.model, chunk["prompt_progress"])
                     reason = await _take(chunk, answer, reader if has_tools else None) or reason
-            except EngineError as error:
+            except ServiceError as error:
                 raise self._overflow(error, call) or error from error
         if reason is None:
-            return  # cut short, which the answer knows by itself
+            return  # incomplete, which `Answer.response` reports
         if has_tools and reason != "length":
             await reader.end()
         if has_tools and choice not in ("auto", "none") and not reader.calls and reason != "length":
             raise InvalidToolCallError(
-                f"{self.name}: the model was to call a tool and did not", tool_name=choice.removeprefix("tool:")
+                f"{self.name}: the model did not call a tool, though it had to", tool_name=choice.removeprefix("tool:")
             )
         await answer.finish(_finish(reason, reader.calls))
 
-    def _overflow(self, error: EngineError, call: LLMCall) -> ContextLengthError | None:
+    def _overflow(self, error: ServiceError, call: LLMCall) -> ContextLengthError | None:
         if "exceed_context_size_error" not in str(error.body):
             return None
         _, file = self._load(call.model)
@@ -247,48 +258,48 @@ class LocalProvider(LLMProvider):
         return self.settings.lean if self.settings.lean is not None else self._is_small(model)
 
     def _tools(self, request: ChatRequest, model: str) -> list[Any]:
-        """Return the tools to offer: a small model gets those only that it must call."""
+        """Return the tools to offer: a small model only gets those that it must call."""
         tools = offered(request)
         return [] if self._is_lean(model) and choice_of(request) in ("auto", "none") else tools
 
-    async def _tell_lean(self, request: ChatRequest) -> None:
+    async def _report_lean(self, request: ChatRequest) -> None:
         model = request.model or self.model
-        if self._told_lean or not self._is_lean(model):
+        if self._lean_was_reported or not self._is_lean(model):
             return
         left_out = len(offered(request)) - len(self._tools(request, model))
         system = sum(len(str(message.content)) for message in request.messages if message.role == "system")
         if not left_out and system <= LONGEST_LEAN_SYSTEM:
             return
-        self._told_lean = True
+        self._lean_was_reported = True
         words = (
             f"{model} is a small model: it answers without tools and with short instructions "
             "(`lean: false` in its config changes that)"
         )
-        told = {"provider": self.name, "model": model, "tools_left_out": left_out, "message": words}
-        await self.emit(LEAN_EVENT, told)
+        data = {"provider": self.name, "model": model, "tools_left_out": left_out, "message": words}
+        await self.emit(LEAN_EVENT, data)
         self._show(words)
 
-    # -- what people see --
+    # -- messages for people --
 
-    async def _tell(self, model: str, phase: str, message: str, **facts: Any) -> None:
-        told = {"provider": self.name, "model": model, "phase": phase, "message": message, **facts}
-        await self.emit(PROGRESS_EVENT, told)
+    async def _emit_progress(self, model: str, phase: str, message: str, **facts: Any) -> None:
+        data = {"provider": self.name, "model": model, "phase": phase, "message": message, **facts}
+        await self.emit(PROGRESS_EVENT, data)
 
-    async def _tell_reading(self, model: str, progress: Mapping[str, Any]) -> None:
+    async def _emit_reading(self, model: str, progress: Mapping[str, Any]) -> None:
         done, total = int(progress.get("processed") or 0), int(progress.get("total") or 0)
         words = f"{model} is reading: {done:,} of {total:,} tokens"
-        await self._tell(model, "reading", words, tokens_read=done, tokens=total)
+        await self._emit_progress(model, "reading", words, tokens_read=done, tokens=total)
 
     def _show(self, message: str) -> None:
         display = getattr(self.coordinator, "display_system", None)
         if display is not None:
             shown = display.show_message(message, "info", f"provider:{self.name}")
-            await_soon(shown, lambda error: logging.getLogger(__name__).warning("A message is not shown: %s", error))
+            await_soon(shown, lambda error: logging.getLogger(__name__).warning("cannot show a message: %s", error))
 
     # -- models --
 
     def model_info(self, model: str) -> ModelInfo:
-        """Describe a model; what its file says is left out when it cannot be read."""
+        """Describe a model; with default limits when its file cannot be read."""
         try:
             _, file = self._load(model)
         except (ConfigurationError, NotFoundError):
@@ -308,19 +319,19 @@ class LocalProvider(LLMProvider):
         )
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
-        """Return the model that is configured, and the small one if it is installed; nothing is loaded."""
+        """Return the configured model, and the small one if it is installed; nothing is loaded."""
         models = [self.model] if self.model_path is not None else []
         if find_local_model(self._home).weights is not None and SMALL_MODEL not in models:
             models.append(SMALL_MODEL)
         return [self.model_info(model) for model in models]
 
     def config_fields(self) -> list[ConfigField]:
-        """Return what a wizard asks for."""
+        """Return the fields that a setup wizard asks for."""
         return [
             ConfigField(
                 id="model_path",
                 display_name="Model file",
-                prompt="A GGUF file (nothing for the small model that comes along)",
+                prompt="A GGUF file (leave empty for the small built-in model)",
                 required=False,
             )
         ]
@@ -331,7 +342,7 @@ def _capability(coordinator: Any, name: str) -> Any:
 
 
 async def _take(chunk: dict[str, Any], answer: Answer, reader: CallReader | None) -> str | None:
-    """Feed the answer from one chunk; return why it ended, when it did."""
+    """Feed the answer from one chunk; return the finish reason, if it has one."""
     usage = chunk.get("usage")
     if usage:
         counts = Counts(usage)

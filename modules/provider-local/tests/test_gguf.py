@@ -61,5 +61,5 @@ def test_too_long_to_be_true(tmp_path: Path) -> None:
     """A length that no model has is not read into memory."""
     path = tmp_path / "x.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1 << 60))
-    with pytest.raises(NotGGUFError, match="no sound GGUF file"):
+    with pytest.raises(NotGGUFError, match="not a valid GGUF file"):
         read_model_file(path)

@@ -82,7 +82,7 @@ async def test_files_that_are_no_models(pretended: Path, tmp_path: Path, what: s
 
 async def test_a_model_that_there_is_not(pretended: Path) -> None:
     """A model that nobody configured is not found, and what there is is named."""
-    with pytest.raises(NotFoundError, match=r"'gpt-5'.*there is smollm2-135m"):
+    with pytest.raises(NotFoundError, match=r"'gpt-5'.*only smollm2-135m is configured"):
         await LocalProvider({}).complete(ask(model="gpt-5"))
 
 

@@ -1,6 +1,6 @@
 """A scripted model: canned replies, or a whole run from a scenario file; and a recorder that writes such a file.
 
-Deterministic, offline, and on the same path as every real provider: the events, the streaming contract, the usage.
+Deterministic and offline, with the same events, stream and usage as a real provider.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONFIG = MockConfig
 
 logger = logging.getLogger(__name__)
 
-#: Where the recording's config waits for on_session_ready(), when every provider is mounted.
+#: The capability that keeps the recording's config until on_session_ready(), when all providers are mounted.
 _RECORDING = "provider-mock._recording"
 
 
@@ -39,9 +39,9 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
 
 
 async def on_session_ready(coordinator: Any) -> None:
-    """Put a recorder around the provider that `record_provider` names, if recording was asked for.
+    """Wrap the provider that `record_provider` names in a recorder, if the config has `record`.
 
-    Raises ValueError when there is no such provider.
+    Raises ValueError when that provider is not mounted.
     """
     settings = coordinator.get_capability(_RECORDING)
     if settings is None:
@@ -81,24 +81,23 @@ def _replies(coordinator: Any, settings: MockConfig) -> Replies:
     if settings.scenario is None:
         return CannedReplies(settings.responses)
     from amplifier_kit.guard.files.configured_file import project_of
-    from amplifier_module_provider_mock.scenario import load_scenario
-    from amplifier_module_provider_mock.script import Script
+    from amplifier_module_provider_mock.scenario import Script, load_scenario
 
     scenario = load_scenario(_path(coordinator, settings, settings.scenario), project_of(coordinator))
     agent = _agent_name(coordinator)
     if agent is not None and not coordinator.parent_id and scenario.entries_for(agent) is None:
-        agent = None  # a root that goes by a name, not a child
+        agent = None  # a root session with a name, not a child
     return Script(scenario, agent)
 
 
 def _path(coordinator: Any, settings: MockConfig, given: str) -> Path:
-    """Return a path of the config; a relative one is relative to the working directory."""
+    """Return a path of the config, relative to the working directory."""
     base = settings.working_dir or coordinator.get_capability("session.working_dir") or "."
     return Path(base) / Path(given).expanduser()
 
 
 def _agent_name(coordinator: Any) -> str | None:
-    """Return the agent that this session runs as, if it is the child of one."""
+    """Return the agent that this child session runs as, if any."""
     session = coordinator.config.get("session") if isinstance(coordinator.config, dict) else None
     metadata = session.get("metadata") if isinstance(session, dict) else None
     name = metadata.get("agent_name") if isinstance(metadata, dict) else None

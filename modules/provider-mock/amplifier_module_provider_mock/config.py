@@ -16,7 +16,7 @@ _Responses = Annotated[
 
 
 def _number(value: Any) -> Any:
-    """Return the number that `${NAME}` has put there as text; anything else unchanged."""
+    """Return the number that a text holds, as `${NAME}` may; anything else unchanged."""
     return int(value) if isinstance(value, str) and value.strip().lstrip("-").isdecimal() else value
 
 
@@ -45,12 +45,12 @@ class MockConfig(Config):
 
     @classmethod
     def is_unset(cls, key: str, value: Any) -> bool:
-        """Tell whether a value leaves a key at its default: null, empty text, an empty list and a limit of 0."""
+        """Return whether a value leaves a key at its default: null, empty text, an empty list and a limit of 0 do."""
         is_limit = key in ("context_window", "max_output_tokens")
         return value is None or value in ("", []) or (is_limit and value == 0)
 
     @property
     def chosen_priority(self) -> int:
-        """The priority; a provider that is there to record another one lets that one answer."""
+        """The priority; a provider that only records another one lets that one answer."""
         is_given = "priority" in self.model_fields_set
         return self.priority if is_given or not self.record_provider else 1000

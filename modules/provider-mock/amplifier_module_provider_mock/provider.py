@@ -1,4 +1,4 @@
-"""The provider itself: from a reply to events, streamed blocks and a response."""
+"""The provider: turns replies into events, streamed blocks and responses."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from amplifier_kit.config import read_config
 from amplifier_kit.engine.budget import require_allowance
 from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_module_provider_mock.config import MockConfig
-from amplifier_module_provider_mock.replies import Replies, Reply
-from amplifier_module_provider_mock.response import MockResponse, build_response
+from amplifier_module_provider_mock.replies import MockResponse, Replies, Reply, build_response
 
 _ABILITIES = [capabilities.STREAMING, capabilities.TOOLS, capabilities.THINKING, capabilities.LOCAL]
 _WORDS = re.compile(r"\S+\s*|\s+")
@@ -30,7 +29,7 @@ class MockProvider:
     def __init__(
         self, config: dict[str, Any], replies: Replies, coordinator: Any = None, *, settings: MockConfig | None = None
     ) -> None:
-        """Take a config; it is read unless its `settings` are given. Raises ConfigError, which names wrong values."""
+        """Read the config, unless its `settings` are given; raises ConfigError, which names each wrong value."""
         self.config = config
         self.settings = settings or read_config(MockConfig, config, module="provider-mock")
         self.priority = self.settings.chosen_priority
@@ -54,7 +53,7 @@ class MockProvider:
         )
 
     async def list_models(self) -> list[ModelInfo]:
-        """Return the one model there is."""
+        """Return the only model."""
         return [self.get_model_info()]
 
     def get_model_info(self) -> ModelInfo:
@@ -72,17 +71,17 @@ class MockProvider:
         return list(response.tool_calls or [])
 
     async def close(self) -> None:
-        """Release nothing: there is no client."""
+        """Do nothing: the provider has no client."""
 
     def cost(self) -> dict[str, str] | None:
-        """Return what the calls so far cost, which is nothing unless the script says so; None before the first."""
+        """Return the cost of all calls, which is zero unless it is scripted; None before the first call."""
         return {"cost_usd": str(self._cost)} if self._calls else None
 
     async def complete(self, request: ChatRequest, **kwargs: Any) -> ChatResponse:
         """Return the next reply of the script.
 
-        Raises the error that is scripted instead, and InvalidRequestError when the script has no answer to this
-        request. Either way there is one `llm:request` and one `llm:response`.
+        Raises a scripted error, and InvalidRequestError when the script has no reply to this request. In any case,
+        there is one `llm:request` and one `llm:response`.
         """
         self._calls += 1
         streams = self._streams and (request.metadata or {}).get("stream") is not False
@@ -132,7 +131,7 @@ class MockProvider:
 
 
 async def _stream(emitter: StreamEmitter, reply: Reply) -> None:
-    """Emit the blocks of a reply, word by word; one that fails breaks off in its last block."""
+    """Emit the blocks of a reply, word by word; a failing reply breaks off in its last block."""
     blocks: list[tuple[Any, str, str | None]] = []
     if reply.thinking:
         blocks.append(("thinking", reply.thinking, None))

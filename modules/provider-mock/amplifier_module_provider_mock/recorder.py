@@ -1,4 +1,4 @@
-"""Write a scenario file from a real provider's run, so that the run can be repeated without it."""
+"""Record the run of a real provider as a scenario file, to repeat the run without it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger("amplifier_module_provider_mock")
 
 
 class Recording:
-    """One session's part of a scenario file: `turns` of the root, a list under `agents` of a child."""
+    """The part of a scenario file for one session: `turns` for the root, a list under `agents` for a child."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Recording:
     ) -> None:
         """Write to `path`, which a config of `project` names; the root begins a new file.
 
-        `scrub` masks secrets in what is written, `check` raises PermissionError for a path that nobody may write.
+        `scrub` masks secrets in the file, `check` raises PermissionError for a path that must not be written.
         """
         self._path = path
         self._project = project
@@ -40,7 +40,7 @@ class Recording:
             self._write({"turns": []})
 
     def has(self, agent: str) -> bool:
-        """Tell whether a child of that name has been recorded: a scenario has one list for all of them."""
+        """Return whether a child of that agent was recorded: a scenario has one list for all of them."""
         return agent in self._content().get("agents", {})
 
     def keep(self, entry: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ class Recording:
         try:
             content = read_yaml(self._path, self._project)
         except YamlError:
-            content = None  # nobody wrote yet, or somebody else's file: ours takes its place
+            content = None  # a missing or foreign file, which is replaced
         return content if isinstance(content, dict) else {"turns": []}
 
     def _write(self, content: dict[str, Any]) -> None:
@@ -67,24 +67,24 @@ class Recording:
             write_yaml(self._path, content, self._project)
         except OSError as error:
             # The run is worth more than its recording.
-            logger.error("provider-mock: the recording %s cannot be written: %s", self._path, error)
+            logger.error("provider-mock: cannot write the recording %s: %s", self._path, error)
 
 
 class RecordingProvider:
-    """Stand in for a provider, pass every call on, and keep what it answered as a scenario entry."""
+    """Wrap a provider, and record each of its answers as a scenario entry."""
 
     def __init__(self, provider: Any, recording: Recording) -> None:
         self._provider = provider
         self._recording = recording
 
     def __getattr__(self, name: str) -> Any:
-        """Be the provider in everything but `complete()`."""
-        if name == "_provider":  # not there yet, as in a copy that is being made
+        """Forward everything but `complete()` to the provider."""
+        if name == "_provider":  # not set yet, as while the object is copied
             raise AttributeError(name)
         return getattr(self._provider, name)
 
     async def complete(self, request: Any, **kwargs: Any) -> Any:
-        """Return what the provider returns, and write it down; a provider's error is written down too."""
+        """Return the provider's response and record it; record its errors as well."""
         try:
             response = await maybe_await(self._provider.complete(request, **kwargs))
         except LLMError as error:

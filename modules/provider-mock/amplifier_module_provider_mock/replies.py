@@ -1,11 +1,26 @@
-"""What the model will say: canned replies, one after the other and from the start again."""
+"""Replies of the scripted model: canned ones in a circle, and the response for each reply."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Protocol
+
+from amplifier_core import (
+    ChatRequest,
+    ChatResponse,
+    TextBlock,
+    TextContent,
+    ThinkingBlock,
+    ThinkingContent,
+    ToolCall,
+    ToolCallBlock,
+    ToolCallContent,
+    Usage,
+)
+from amplifier_core.data import copy_containers
 
 DEFAULT_RESPONSES = (
     "I understand. This is a scripted answer: no model was asked.",
@@ -13,7 +28,7 @@ DEFAULT_RESPONSES = (
     "That is all I have been scripted to say.",
 )
 
-#: How hooks mark what they add to a request for one call.
+#: How hooks mark the text that they add to a single request.
 _REMINDER = "<system-reminder"
 
 
@@ -30,10 +45,10 @@ class Reply:
 
 
 class Replies(Protocol):
-    """Whatever knows the next answer."""
+    """A source of replies."""
 
     def next(self, messages: Sequence[Any], tools: Sequence[str]) -> Reply:
-        """Return the answer to a request with these messages and tools; raises LLMError when there is none."""
+        """Return the reply to a request with these messages and tools; raises LLMError without one."""
 
 
 class CannedReplies:
@@ -49,8 +64,8 @@ class CannedReplies:
 
     def next(self, messages: Sequence[Any], tools: Sequence[str]) -> Reply:
         """Return the next reply; a user who says "read" gets a call to the tool `read` instead."""
-        last = last_spoken(messages)
-        # The user alone: results mention reading too, and the loop would go round for ever.
+        last = last_message(messages)
+        # Only for the user: results mention reading too, and the loop would never end.
         if last is not None and last.role == "user" and "read" in text_of(last).lower():
             return Reply(tool_calls=({"id": "mock_tool_1", "name": "read", "arguments": {"path": "test.txt"}},))
         reply = self._replies[self._calls % len(self._replies)]
@@ -66,13 +81,13 @@ def _canned(index: int, given: Any) -> Reply:
     raise ValueError(f"responses[{index}] must be a string or a mapping with 'text' and 'thinking', got {given!r}")
 
 
-def last_spoken(messages: Sequence[Any]) -> Any:
-    """Return the last message that is no reminder of a hook, or None."""
+def last_message(messages: Sequence[Any]) -> Any:
+    """Return the last message that is not a reminder of a hook, or None."""
     return next((message for message in reversed(messages) if not _is_reminder(message)), None)
 
 
 def text_of(message: Any) -> str:
-    """Return the text of a message, whatever shape its content has."""
+    """Return the text of a message."""
     content = message.content
     return content if isinstance(content, str) else "\n".join(filter(None, map(_block_text, content)))
 
@@ -88,3 +103,53 @@ def _block_text(block: Any) -> str:
         output = block.output
         return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
     return ""
+
+
+# -- the response for a reply --
+
+
+_CHARACTERS_PER_TOKEN = 4
+
+
+class MockResponse(ChatResponse):
+    """A response with the extras of published providers: blocks as they were streamed, and plain text."""
+
+    content_blocks: list[Any] | None = None
+    text: str | None = None
+
+
+def build_response(reply: Reply, request: ChatRequest) -> MockResponse:
+    """Return a reply as the answer to a request."""
+    content: list[Any] = []
+    blocks: list[Any] = []
+    if reply.thinking:
+        content.append(ThinkingBlock(thinking=reply.thinking))
+        blocks.append(ThinkingContent(text=reply.thinking))
+    if reply.text:
+        content.append(TextBlock(text=reply.text))
+        blocks.append(TextContent(text=reply.text))
+    # Copies, since tools and hooks may change the arguments they get.
+    calls = [ToolCall(**{**call, "arguments": copy_containers(call["arguments"])}) for call in reply.tool_calls]
+    for call in calls:
+        content.append(ToolCallBlock(id=call.id, name=call.name, input=copy_containers(call.arguments)))
+        blocks.append(ToolCallContent(id=call.id, name=call.name, arguments=copy_containers(call.arguments)))
+    return MockResponse(
+        content=content,
+        tool_calls=calls or None,
+        usage=_usage(reply, request),
+        finish_reason="tool_use" if calls else "stop",
+        content_blocks=blocks,
+        text=reply.text or None,
+    )
+
+
+def _usage(reply: Reply, request: ChatRequest) -> Usage:
+    """Return the scripted counts, with estimates for missing ones; the cost is zero unless it is scripted."""
+    counts = dict(reply.usage)
+    asked = counts.pop("input_tokens", None)
+    if asked is None:
+        asked = sum(len(text_of(message)) for message in request.messages) // _CHARACTERS_PER_TOKEN
+    said = counts.pop("output_tokens", (len(reply.text) + len(reply.thinking)) // _CHARACTERS_PER_TOKEN)
+    total = counts.pop("total_tokens", asked + said)
+    cost = counts.pop("cost_usd", Decimal(0))
+    return Usage(input_tokens=asked, output_tokens=said, total_tokens=total, cost_usd=cost, **counts)

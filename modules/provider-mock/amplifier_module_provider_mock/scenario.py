@@ -1,16 +1,18 @@
-"""Whole runs as a file: read it, and refuse what cannot be understood in it before anything runs."""
+"""Scenario files: read and check one before anything runs, and play it, one entry for each call."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
 from amplifier_core import llm_errors
-from amplifier_module_provider_mock.replies import Reply
+from amplifier_core.llm_errors import InvalidRequestError
+from amplifier_module_provider_mock.replies import Reply, last_message, text_of
+from amplifier_module_provider_mock.yaml_file import YamlError, read_yaml
 
 _FILE_KEYS = ("turns", "agents", "repeat")
 _ENTRY_KEYS = ("text", "thinking", "tool_calls", "usage", "delay_ms", "error", "expect")
@@ -30,12 +32,12 @@ _ROLES = ("system", "developer", "user", "assistant", "function", "tool")
 
 
 class ScenarioError(ValueError):
-    """A scenario file cannot be used; the text names file, entry and key."""
+    """A scenario file is invalid; the message names file, entry and key."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One answer, and what must have been asked for it."""
+    """One reply, and what the request for it must contain."""
 
     where: str
     reply: Reply
@@ -44,7 +46,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario file that was understood."""
+    """The content of a scenario file."""
 
     path: Path
     turns: tuple[Entry, ...] = ()
@@ -57,9 +59,7 @@ class Scenario:
 
 
 def load_scenario(path: Path, project: Path | None = None) -> Scenario:
-    """Read a scenario file that a config of `project` names; raise ScenarioError for what cannot be understood."""
-    from amplifier_module_provider_mock.yaml_file import YamlError, read_yaml
-
+    """Read a scenario file that a config of `project` names; raise ScenarioError for an invalid one."""
     try:
         parsed = read_yaml(path, project)
     except YamlError as error:
@@ -108,11 +108,11 @@ def _tool_call(where: str, given: Any) -> dict[str, Any]:
 
 
 def _require_text_keys(where: str, value: Any) -> None:
-    """Refuse keys that JSON does not have: YAML reads `on:` and `1:` as something else than text."""
+    """Refuse keys other than text, which JSON does not have: YAML reads `on:` as a boolean and `1:` as a number."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise ScenarioError(f"{where}: the key {key!r} is no text: put it in quotes")
+                raise ScenarioError(f"{where}: the key {key!r} is not text: put it in quotes")
             _require_text_keys(f"{where}.{key}", item)
     elif isinstance(value, list):
         for index, item in enumerate(value):
@@ -205,3 +205,72 @@ def _mapping(where: str, given: Any, known: tuple[str, ...]) -> dict[str, Any]:
 def _hint(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+
+
+# -- playing a scenario --
+
+
+_SYSTEM = ("system", "developer")
+_SHOWN = 300
+
+
+class Script:
+    """The progress of one session through a scenario."""
+
+    def __init__(self, scenario: Scenario, agent: str | None = None) -> None:
+        """Start at the first entry of the agent's own list; of `turns` for the root, and when no agent has a list."""
+        self._scenario = scenario
+        self._agent = agent
+        self._entries = scenario.turns if agent is None or not scenario.agents else scenario.entries_for(agent)
+        self._calls = 0
+
+    def next(self, messages: Sequence[Any], tools: Sequence[str]) -> Reply:
+        """Return the next reply.
+
+        Raises InvalidRequestError when the entries are used up, when other agents have a list and this one has none,
+        and when the request does not meet the expectations of the entry.
+        """
+        if self._entries is None:
+            names = ", ".join(sorted(self._scenario.agents))
+            raise _refusal(f"{self._scenario.path}: no entries for agent {self._agent!r}; there are some for {names}")
+        entries = self._entries
+        index = self._calls % len(entries) if entries and self._scenario.repeat else self._calls
+        if index >= len(entries):
+            raise _refusal(f"scenario exhausted after {self._calls} calls")
+        self._calls += 1
+        _check(entries[index], messages, tools)
+        return self._with_ids(entries[index].reply)
+
+    def _with_ids(self, reply: Reply) -> Reply:
+        """Give tool calls without an id a new one, the same in every run."""
+        if all(call.get("id") for call in reply.tool_calls):
+            return reply
+        numbered = enumerate(reply.tool_calls, start=1)
+        calls = tuple({**call, "id": call.get("id") or f"call_{self._calls}_{number}"} for number, call in numbered)
+        return replace(reply, tool_calls=calls)
+
+
+def _check(entry: Entry, messages: Sequence[Any], tools: Sequence[str]) -> None:
+    """Compare a request with the expectations of an entry; raise InvalidRequestError, which names entry and key."""
+    for key, wanted in entry.expect.items():
+        holds, seen = _compare(key, wanted, messages, tools)
+        if not holds:
+            raise _refusal(f"scenario entry {entry.where}: expect.{key}: wanted {wanted!r}, the request has {seen!r}")
+
+
+def _compare(key: str, wanted: Any, messages: Sequence[Any], tools: Sequence[str]) -> tuple[bool, Any]:
+    """Return whether the request meets an expectation, and the actual value."""
+    if key == "last_role":
+        last = last_message(messages)
+        role = last.role if last is not None else None
+        return role == wanted, role
+    if key == "tools":
+        # An empty list expects no tools; otherwise there may be more than those named.
+        return set(wanted) <= set(tools) if wanted else not tools, sorted(tools)
+    is_system = key == "system_contains"
+    text = "\n".join(text_of(message) for message in messages if (message.role in _SYSTEM) == is_system)
+    return all(part in text for part in wanted), text if len(text) <= _SHOWN else f"…{text[-_SHOWN:]}"
+
+
+def _refusal(message: str) -> InvalidRequestError:
+    return InvalidRequestError(message, provider="mock")

@@ -1,4 +1,4 @@
-"""Read and write YAML files that hold what JSON can hold."""
+"""Read and write YAML files with JSON values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class YamlError(ValueError):
-    """A file cannot be read, or is no YAML; the text says why."""
+    """A file cannot be read, or is not valid YAML; the message says why."""
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the fast one, where there is one
-    """Read dates as the text they are: JSON has none, and tools expect text."""
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the fast one, if available
+    """Read dates as text: JSON has no dates, and tools expect text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -30,7 +30,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class _Dumper(yaml.SafeDumper):
-    """Write texts of several lines as such, and every value in full."""
+    """Write multi-line texts as blocks, and repeated values in full."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """Write a value again instead of referring to it."""
@@ -40,7 +40,7 @@ class _Dumper(yaml.SafeDumper):
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None
     if _OTHER_BREAKS.search(text):
-        style = '"'  # everywhere else they would be read back as something else
+        style = '"'  # other styles would not read back the same text
     elif "\n" in text:
         style = "|"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -50,21 +50,21 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def read_yaml(path: Path, project: Path | None = None) -> Any:
-    """Return what a file of a config of `project` holds; raise YamlError when it cannot be read or understood."""
+    """Return the content of a file that a config of `project` names; raise YamlError when it cannot be read."""
     try:
         return yaml.load(ConfiguredFile(path, project).read().decode("utf-8-sig"), Loader=_Loader)
     except OSError as error:
         raise YamlError(f"cannot be read: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise YamlError(f"is no YAML: {error}") from error
+        raise YamlError(f"is not valid YAML: {error}") from error
 
 
 def write_yaml(path: Path, value: Any, project: Path | None = None) -> None:
-    """Put a file in place as a whole, readable by its owner alone: there is never half a file. Raises OSError.
+    """Replace a file atomically, readable only by its owner. Raises OSError.
 
     The config of `project` names the file.
     """
-    # By values, not by text: what stands for a secret must not become a list.
+    # Values, not the text of the file: `[REDACTED]` in YAML would be a list.
     value = process_redactor().scrub(plain(value)).value
     text = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=120)
     ConfiguredFile(path, project).replace(text.encode())

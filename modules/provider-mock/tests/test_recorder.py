@@ -27,8 +27,7 @@ from amplifier_core import (
 )
 from amplifier_core.llm_errors import LLMError, RateLimitError
 from amplifier_module_provider_mock.recorder import Recording, RecordingProvider
-from amplifier_module_provider_mock.scenario import ScenarioError, load_scenario
-from amplifier_module_provider_mock.script import Script
+from amplifier_module_provider_mock.scenario import ScenarioError, Script, load_scenario
 
 Plan = Callable[..., dict[str, Any]]
 Write = Callable[[str], Path]
@@ -192,7 +191,7 @@ async def test_the_run_is_worth_more_than_its_recording(tmp_path: Path, caplog: 
     recording = Recording(tmp_path / "file" / "run.yaml")
     provider = RecordingProvider(Other(ChatResponse(content=[TextBlock(text="a")])), recording)
     assert (await provider.complete(REQUEST)).content[0].text == "a"
-    assert "run.yaml cannot be written" in caplog.text
+    assert "cannot write the recording" in caplog.text
 
 
 async def test_everything_else_is_the_providers_own(tmp_path: Path) -> None:
@@ -287,4 +286,4 @@ async def test_a_control_file_is_no_recording(
     config = {"scenario": str(scenario_file(REAL)), "record": ".git/config", "working_dir": str(tmp_path)}
     await run_turns(plan([{"module": "provider-mock", "config": config}]), 1)
     assert list((tmp_path / ".git").iterdir()) == []
-    assert "cannot be written" in caplog.text
+    assert "cannot write the recording" in caplog.text

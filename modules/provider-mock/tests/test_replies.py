@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ChatRequest, Message, TextBlock, ThinkingBlock, ToolResultBlock
-from amplifier_module_provider_mock.replies import DEFAULT_RESPONSES, CannedReplies, last_spoken, text_of
+from amplifier_module_provider_mock.replies import DEFAULT_RESPONSES, CannedReplies, last_message, text_of
 
 Ask = Callable[..., ChatRequest]
 READ = {"id": "mock_tool_1", "name": "read", "arguments": {"path": "test.txt"}}
@@ -73,7 +73,7 @@ def test_reminders_are_not_the_user(ask: Ask) -> None:
     assert replies.next(ask("hello", REMINDER).messages, []).text == "done"
     assert replies.next(ask("read it", REMINDER).messages, []).tool_calls == (READ,)
     assert replies.next(ask("read it", ("assistant", ""), ("tool", "x"), REMINDER).messages, []).text == "done"
-    assert last_spoken(ask(REMINDER).messages) is None
+    assert last_message(ask(REMINDER).messages) is None
 
 
 def test_text_of_any_content() -> None:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from amplifier_core import ChatRequest, TextContent, ThinkingContent, ToolCallContent
-from amplifier_module_provider_mock.replies import Reply
-from amplifier_module_provider_mock.response import build_response
+from amplifier_module_provider_mock.replies import Reply, build_response
 
 Ask = Callable[..., ChatRequest]
 CALL = {"id": "c1", "name": "look", "arguments": {"at": [{"x": 1}]}}

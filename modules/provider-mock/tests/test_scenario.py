@@ -103,7 +103,7 @@ def test_every_llm_error_can_be_scripted(scenario_file: Write, name: str) -> Non
         ("turns: [{tool_calls: [{arguments: {}}]}]", ": turns[0].tool_calls[0].name: a tool call needs the name"),
         ("turns: [{tool_calls: [{name: a, args: {}}]}]", ": turns[0].tool_calls[0]: unknown key 'args': did you mean"),
         ("turns: [{tool_calls: [{name: a, arguments: [1]}]}]", ".tool_calls[0].arguments must be a mapping, got list"),
-        ("turns: [{tool_calls: [{name: a, arguments: {x: [{on: 1}]}}]}]", ".arguments.x[0]: the key True is no text"),
+        ("turns: [{tool_calls: [{name: a, arguments: {x: [{on: 1}]}}]}]", ".arguments.x[0]: the key True is not text"),
         ("turns: [{usage: {input_tokens: many}}]", ": turns[0].usage.input_tokens must be a number of tokens, got"),
         ("turns: [{usage: {input_tokens: -1}}]", ".usage.input_tokens must be a number of tokens, got -1"),
         ("turns: [{usage: {tokens: 1}}]", ": turns[0].usage: unknown key 'tokens'"),
@@ -126,7 +126,7 @@ def test_every_llm_error_can_be_scripted(scenario_file: Write, name: str) -> Non
         ("agents: {a: {text: b}}", ": agents.a must be a list, got dict"),
         ("agents: {a: [{txt: b}]}", ": agents.a[0]: unknown key 'txt'"),
         ("repeat: twice", ": repeat must be true or false, got 'twice'"),
-        ("turns: [", ": is no YAML: "),
+        ("turns: [", ": is not valid YAML: "),
     ],
 )
 def test_a_mistake_is_named(scenario_file: Write, text: str, message: str) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from amplifier_core import ChatRequest
 from amplifier_core.llm_errors import InvalidRequestError
-from amplifier_module_provider_mock.scenario import load_scenario
-from amplifier_module_provider_mock.script import Script
+from amplifier_module_provider_mock.scenario import Script, load_scenario
 
 Write = Callable[[str], Path]
 Ask = Callable[..., ChatRequest]

@@ -55,10 +55,10 @@ def test_foreign_values_become_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"a: [", "is no YAML"), (b"\xff", "is no YAML"), (b"!!python/x", "is no")]
+    ("content", "reason"), [(b"a: [", "is not valid YAML"), (b"\xff", "is not valid YAML"), (b"!!python/x", "is not")]
 )
 def test_what_cannot_be_read_is_said(tmp_path: Path, content: bytes, reason: str) -> None:
-    """A file that is no YAML, or more than data, is refused."""
+    """A file that is not YAML, or more than data, is refused."""
     path = tmp_path / "file.yaml"
     path.write_bytes(content)
     with pytest.raises(YamlError, match=reason):

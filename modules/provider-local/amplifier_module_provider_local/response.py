@@ -1,4 +1,4 @@
-"""Read a model's answer while it is made: text, thinking, and the calls that are written into the text."""
+"""Read a streamed answer: its chunks, and the tool calls inside its text."""
 
 from __future__ import annotations
 
@@ -9,29 +9,20 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from amplifier_core.llm_errors import InvalidToolCallError
-from amplifier_kit.llm import Answer
+from amplifier_kit.llm import Answer, ServiceError
 from amplifier_module_provider_local.grammar import CALL_END, CALL_START
 
-__all__ = ["CallReader", "EngineError", "chunks_of"]
+__all__ = ["CallReader", "chunks_of"]
 
 _HEAD: Final = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*(?=\S)')
 _LONGEST_HEAD: Final = 1000
 
 
-class EngineError(Exception):
-    """Report what the engine refused, in its own words; the attributes are those that every SDK's errors have."""
-
-    def __init__(self, status_code: int | None, body: Any, response: Any = None) -> None:
-        super().__init__(f"the engine refused: {body}")
-        self.status_code = status_code
-        self.body = body
-        self.response = response
-
-
 async def chunks_of(response: Any) -> AsyncIterator[dict[str, Any]]:
-    """Yield the chunks of a streamed answer; raises EngineError for a refusal, be it in the middle of the stream."""
+    """Yield the chunks of a streamed answer; raises ServiceError for an error, also in the middle of the stream."""
     if response.status_code != 200:
-        raise EngineError(response.status_code, (await response.aread()).decode("utf-8", "replace"), response)
+        body = (await response.aread()).decode("utf-8", "replace")
+        raise ServiceError(body, response.status_code, response.headers)
     async for line in response.aiter_lines():
         kind, _, data = line.partition(":")
         data = data.strip()
@@ -39,31 +30,31 @@ async def chunks_of(response: Any) -> AsyncIterator[dict[str, Any]]:
             continue
         chunk = json.loads(data)
         if kind == "error" or "error" in chunk:
-            raise EngineError(None, chunk if "error" in chunk else {"error": chunk})
+            raise ServiceError(chunk if "error" in chunk else {"error": chunk})
         yield chunk
 
 
 class CallReader:
-    """Feed an answer from text that may hold calls, piece by piece, however the pieces are cut."""
+    """Feed an answer from pieces of text that may contain calls."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._rest = ""
         self._read = self._text
         self._key = 0
-        #: Depth of braces and brackets, whether inside a text, and whether behind a backslash.
+        #: Depth of braces and brackets, whether inside a string, and whether after a backslash.
         self._depth, self._is_quoted, self._is_escaped = 0, False, False
-        #: How many calls were begun.
+        #: The number of calls begun.
         self.calls = 0
 
     async def feed(self, piece: str) -> None:
-        """Read a piece; raises InvalidToolCallError for what begins like a call and is none."""
+        """Read a piece; raises InvalidToolCallError for a malformed call."""
         self._rest += piece
         while await self._read():
             pass
 
     async def end(self) -> None:
-        """Read what was held back; raises InvalidToolCallError when the text ended before a call had a name."""
+        """Read the rest that was held back; raises InvalidToolCallError when it ends before a call has a name."""
         if self._read == self._text:
             await self._answer.say("text", self._rest)
         elif self._read == self._head:
@@ -79,7 +70,7 @@ class CallReader:
             await self._answer.end_said()
             self._rest, self._read = behind, self._head
             return True
-        # Hold back what may be the beginning of a call, and blanks that may stand before one.
+        # Hold back a possible beginning of a call, and blanks that may precede one.
         held = next((n for n in range(len(CALL_START) - 1, 0, -1) if before.endswith(CALL_START[:n])), 0)
         ready = before[: len(before) - held].rstrip()
         if ready:
@@ -123,7 +114,7 @@ class CallReader:
         return True
 
     async def _gap(self) -> bool:
-        """Skip blanks behind a call."""
+        """Skip blanks after a call."""
         self._rest = self._rest.lstrip()
         if not self._rest:
             return False
@@ -144,7 +135,7 @@ class CallReader:
 
     def _unreadable(self) -> InvalidToolCallError:
         return InvalidToolCallError(
-            "the model began a call that cannot be read: it has no name, or its arguments are no object",
+            "the model made a malformed tool call: it has no name, or its arguments are not an object",
             tool_name="",
             raw_arguments=self._rest[:_LONGEST_HEAD],
         )

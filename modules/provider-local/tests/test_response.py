@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_kit.llm import Answer, LLMResponse
-from amplifier_module_provider_local.reading import CallReader
+from amplifier_module_provider_local.response import CallReader
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
