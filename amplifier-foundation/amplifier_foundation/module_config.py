@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from amplifier_core.plan import plan_modules
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.plan_modules import all_modules
 from amplifier_foundation.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class ModuleConfigError(FoundationError):
 
 
 def check_module_configs(plan: Mapping[str, Any], prepared: Prepared) -> list[str]:
-    """Return warnings about the config of modules that are installed with the program.
+    """Return warnings about the config of installed modules, in the plan and in its agents.
 
     Raises ModuleConfigError with a line for each unknown key, unless the plan is that of a recorded session: one that
     could start once can be resumed.
@@ -34,22 +34,23 @@ def check_module_configs(plan: Mapping[str, Any], prepared: Prepared) -> list[st
         return []  # no file has a say in it, and the modules warn of unknown keys themselves
     errors: list[str] = []
     warnings: list[str] = []
-    for module in plan_modules(plan):
-        config = module.entry.get("config")
+    for one in all_modules(plan):
+        config = one.entry.get("config")
         # A module in a folder of its own may be another version: it reports unknown keys itself.
-        model = None if not config or module.module_id in prepared.modules else installed_config(module.module_id)
+        model = None if not config or one.module in prepared.modules else installed_config(one.module)
         if model is None:
             continue
         from amplifier_foundation.bundles.explain import config_origin
-        from amplifier_foundation.merge import module_key
         from amplifier_kit.config import check_config
 
-        key = module.kind if module.section == "session" else module_key(module.entry)
+        is_whole = not one.section.startswith(("agents.", "spawn."))
         for problem in check_config(model, config):
-            origin = config_origin(prepared.layers, module.section, str(key), problem.keys)
-            place, owner = origin if origin is not None else (f"{module.path}.config", None)
+            if not is_whole and not problem.is_unknown:
+                continue  # a child adds this to its parent's config: what is missing here may be there
+            origin = config_origin(prepared.layers, one.section, one.key, problem.keys)
+            place, owner = origin if origin is not None else (f"{one.path}.config", None)
             is_error = problem.is_unknown and owner not in (None, "fetched") and not prepared.is_recorded
-            (errors if is_error else warnings).append(f"{place}: {module.module_id}: {problem.text}")
+            (errors if is_error else warnings).append(f"{place}: {one.module}: {problem.text}")
     if errors:
         raise ModuleConfigError("\n".join(errors))
     return warnings

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplifier_core.plan import plan_modules
 from amplifier_foundation.bundles.agents import agent_declared_by
 from amplifier_foundation.bundles.layer import Layer, Namer
 from amplifier_foundation.composed import PACKAGES, ModuleUse
-from amplifier_foundation.merge import module_key
 from amplifier_foundation.paths import Home
+from amplifier_foundation.plan_modules import ModuleEntry, all_modules
 from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.layers import override_origin
 from amplifier_foundation.sources.module_resolver import find_module_folder, module_variable
@@ -46,17 +45,6 @@ class AgentFiles(NamedTuple):
         return agent_declared_by(layers, name)
 
 
-class ModuleEntry(NamedTuple):
-    """One module of a plan, wherever it stands."""
-
-    #: The place in the plan, `tools` or `agents.explorer.tools`.
-    section: str
-    #: What tells the entry from others of its section.
-    key: str
-    module: str
-    source: str | None
-
-
 def module_uses(
     plan: Mapping[str, Any],
     layers: Sequence[Layer],
@@ -72,7 +60,7 @@ def module_uses(
     more than a source. Raises ModuleFolderError when the variable names no folder.
     """
     uses: dict[tuple[str, str], ModuleUse] = {}
-    for entry in module_entries(plan):
+    for entry in all_modules(plan):
         use = _placed(entry, project, home, environ) or _named(entry, layers, settings, agents)
         if use is not None:
             uses.setdefault((use.module, use.source), use)
@@ -104,23 +92,6 @@ def named_modules(uses: Sequence[ModuleUse]) -> list[NamedModule]:
         )
         for use in uses
     ]
-
-
-def module_entries(plan: Mapping[str, Any]) -> Iterator[ModuleEntry]:
-    """Yield every module of a plan and of its agents."""
-    yield from _entries_of(plan, "")
-    spawn = plan.get("spawn")
-    if isinstance(spawn, Mapping):
-        yield from _entries_of({"tools": spawn.get("tools")}, "spawn.")
-    for name, agent in (plan.get("agents") or {}).items():
-        if isinstance(agent, Mapping):
-            yield from _entries_of(agent, f"agents.{name}.")
-
-
-def _entries_of(part: Mapping[str, Any], prefix: str) -> Iterator[ModuleEntry]:
-    for module in plan_modules(part):
-        key = module.kind if module.section == "session" else module_key(module.entry) or module.module_id
-        yield ModuleEntry(f"{prefix}{module.section}", key, module.module_id, _text(module.entry.get("source")))
 
 
 def _placed(entry: ModuleEntry, project: Path, home: Home, environ: Mapping[str, str]) -> ModuleUse | None:
@@ -157,7 +128,3 @@ def _use(section: str, module: str, source: str, layer: NamedBy | None, where: s
     if layer is None:  # nobody knows who named it: it needs trust
         return ModuleUse(section, module, source, "project", "project", False, where)
     return ModuleUse(section, module, source, layer.owner, layer.named_by, layer.given_by_user, where)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_foundation.composed import ModuleUse, PinRecord, ValueUse
 from amplifier_foundation.lock import BundleLock, LockError, Pin, find_lock, lock_path
-from amplifier_foundation.module_uses import module_entries
 from amplifier_foundation.paths import Home
+from amplifier_foundation.plan_modules import all_modules
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Bundle
@@ -91,7 +91,7 @@ def added_sources(bundle: Bundle, agents: Mapping[str, Any], used: Iterable[str]
     `agents` are the definitions of all agents.
     """
     defined = {name: agents[name] for name in bundle.agents if name in agents}
-    entries = module_entries({**bundle.mount_plan(), "agents": defined})
+    entries = all_modules({**bundle.mount_plan(), "agents": defined})
     own = {_address(entry.source) for entry in entries if entry.source is not None}
     own |= {_address(layer.uri) for layer in bundle.layers}
     return {_shown(uri) for uri in used if _address(uri) not in own}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from amplifier_foundation.bundles.bundle import BundleNotFoundError
 from amplifier_foundation.composed import Composed, ModuleUse, differences, masked_keys, with_secrets_of
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.module_uses import module_entries
 from amplifier_foundation.paths import Home
+from amplifier_foundation.plan_modules import all_modules
 from amplifier_foundation.prepare import (
     Adjust,
     Options,
@@ -134,10 +134,10 @@ def _with_session_settings(recorded: Composed, folder: Path) -> Composed:
     data, _ = check_settings(document.data, document.where)
     plan = apply_settings(recorded.plan, anchored(data, path, None))
     known = {(use.module, use.source) for use in recorded.modules}
-    before = {(entry.module, entry.source) for entry in module_entries(recorded.plan)}
+    before = {(entry.module, entry.source) for entry in all_modules(recorded.plan)}
     added = {
         entry.module: ModuleUse(entry.section, entry.module, entry.source, "user", "user", False, str(path))
-        for entry in module_entries(plan)
+        for entry in all_modules(plan)
         if entry.source is not None and not {(entry.module, entry.source)} & (known | before)
     }
     kept = [use for use in recorded.modules if use.module not in added]

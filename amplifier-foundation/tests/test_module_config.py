@@ -56,6 +56,14 @@ def test_unknown_keys_of_fetched_files_are_warnings() -> None:
     assert tool.startswith("bundle.yaml:8: tool-bash: unknown config key 'timout'")
 
 
+def test_agents_are_checked_before_they_are_spawned() -> None:
+    """An unknown key of an agent's module is an error at the start; a value it leaves to its parent is not missing."""
+    text = "agents:\n  explorer:\n    tools:\n      - module: tool-bash\n        config: {timout: 7}\n"
+    with pytest.raises(ModuleConfigError) as caught:
+        check_module_configs(*prepare(text))
+    assert str(caught.value).startswith("bundle.yaml:5: tool-bash: unknown config key 'timout'")
+
+
 def test_a_session_that_ran_can_be_resumed() -> None:
     """The plan of a record raises nothing."""
     plan, prepared = prepare(PLAN)

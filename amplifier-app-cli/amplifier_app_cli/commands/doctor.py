@@ -256,10 +256,10 @@ async def _load_all(composition: Composition, options: Any) -> tuple[int, list[s
 
 def _module_entries(plan: dict[str, Any]) -> list[tuple[str, str | None]]:
     """Return id and source of every module of a plan and of its agents, each once."""
-    from amplifier_foundation.module_uses import module_entries
+    from amplifier_foundation.plan_modules import all_modules
 
     found: dict[str, str | None] = {}
-    for entry in module_entries(plan):
+    for entry in all_modules(plan):
         found.setdefault(entry.module, entry.source)
     return list(found.items())
 

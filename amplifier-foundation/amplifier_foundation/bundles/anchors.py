@@ -69,7 +69,7 @@ def anchor_sources(
     """
     anchored: dict[str, Any] = copied(part)
     file = declared_in if isinstance(declared_in, Path) else declared_in.path
-    for keys, entry in module_entries(anchored):
+    for keys, entry in _written_entries(anchored):
         source, config = entry.get("source"), entry.get("config")
         if isinstance(source, str) and is_relative(source):
             path, fault = _find(file.parent, root, source)
@@ -85,8 +85,12 @@ def anchor_sources(
     return anchored
 
 
-def module_entries(part: Mapping[str, Any]) -> Iterator[tuple[Keys, dict[str, Any]]]:
-    """Yield every module entry of a plan or of an agent's definition with the keys that lead to it."""
+def _written_entries(part: Mapping[str, Any]) -> Iterator[tuple[Keys, dict[str, Any]]]:
+    """Yield the entries that a file writes for modules, with the keys that lead to them, to be changed in place.
+
+    `all_modules` yields the modules of a whole plan. A file may also write entries that name no module, only the `id`
+    of one that another file names.
+    """
     session = part.get("session")
     if isinstance(session, Mapping):
         for key in SESSION_MODULES:
@@ -100,7 +104,7 @@ def module_entries(part: Mapping[str, Any]) -> Iterator[tuple[Keys, dict[str, An
     if isinstance(agents, Mapping):
         for name, agent in agents.items():
             if isinstance(agent, Mapping):
-                yield from ((("agents", name, *keys), entry) for keys, entry in module_entries(agent))
+                yield from ((("agents", name, *keys), entry) for keys, entry in _written_entries(agent))
 
 
 def _listed(entries: Any, at: Keys) -> Iterator[tuple[Keys, dict[str, Any]]]:

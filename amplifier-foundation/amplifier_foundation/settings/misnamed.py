@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
+from amplifier_foundation.plan_modules import all_modules
 from amplifier_foundation.settings.settings import Settings
 
 #: How near a name must be to count as a slip: modules of other bundles have names of their own.
@@ -21,7 +21,7 @@ async def misnamed_overrides(settings: Settings, plan: Mapping[str, Any]) -> lis
     """
     overrides = settings.get("overrides") or {}
     sources = (settings.get("sources.modules") or {}).keys()
-    known = {*_modules(plan), *sources}
+    known = {*(one.module for one in all_modules(plan)), *sources}
     unknown = [name for name, value in overrides.items() if name not in known and not _has_source(value)]
     if not unknown:
         return []
@@ -54,15 +54,3 @@ def _where(settings: Settings, name: str) -> str:
 
 def _has_source(override: Any) -> bool:
     return isinstance(override, Mapping) and bool(override.get("source"))
-
-
-def _modules(plan: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the modules of a plan and of its agents."""
-    agents = [agent for agent in (plan.get("agents") or {}).values() if isinstance(agent, Mapping)]
-    for part in (plan, *agents):
-        session = part.get("session")
-        single = [session.get(kind) for kind in SESSION_MODULES] if isinstance(session, Mapping) else []
-        for entry in (*single, *(entry for section in MODULE_SECTIONS for entry in part.get(section) or [])):
-            module = entry.get("module") if isinstance(entry, Mapping) else entry
-            if isinstance(module, str):
-                yield module

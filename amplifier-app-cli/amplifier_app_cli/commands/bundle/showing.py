@@ -83,6 +83,7 @@ def _lines(composition: Composition) -> Iterator[str]:
 
 def _facts(composition: Composition) -> Iterator[tuple[str, str]]:
     from amplifier_app_cli.commands.bundle.masking import safe_text
+    from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 
     bundle, composed = composition.bundle, composition.composed
     plan = composed.plan
@@ -91,9 +92,9 @@ def _facts(composition: Composition) -> Iterator[tuple[str, str]]:
         yield "description", bundle.description
     yield "from", safe_text("uri", str(bundle.file or composed.uri))
     session = plan.get("session") or {}
-    for kind in ("orchestrator", "context"):
+    for kind in SESSION_MODULES:
         yield kind, _module(session.get(kind))
-    for section in ("providers", "tools", "hooks"):
+    for section in MODULE_SECTIONS:
         yield from _rows(section, [_module(entry) for entry in plan.get(section) or []])
     yield from _rows("agents", list(plan.get("agents") or {}))
     yield from _rows("files", [str(path) for path in composed.context.values()])

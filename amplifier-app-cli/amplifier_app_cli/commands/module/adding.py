@@ -9,6 +9,7 @@ import click
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.scope_options import ScopeChoice, scope_options
+from amplifier_core.plan import MODULE_SECTIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.settings import Edit, KeyStore
 
 #: Where settings list modules of a type; a loop and a context are the business of bundles.
-_LISTS: Final = {"provider": "providers", "tool": "tools", "hook": "hooks"}
+_LISTS: Final = {kind: section for section, kind in MODULE_SECTIONS.items()}
 
 
 @click.command()

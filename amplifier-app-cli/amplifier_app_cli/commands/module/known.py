@@ -127,24 +127,14 @@ def _summary(metadata: Any) -> str:
 def _placed(composition: Composition) -> Iterator[tuple[str, str, Placed]]:
     """Yield id, type and place of every module of a plan."""
     from amplifier_foundation.bundles.explain import named_at
+    from amplifier_foundation.plan_modules import all_modules
 
     uses = {(use.section, use.module): use for use in composition.composed.modules}
-    for section, key, kind, entry in _entries(composition.composed.plan):
-        module_id = str(entry.get("module"))
+    for entry in all_modules(composition.composed.plan):
+        module_id, section = entry.module, entry.section
         use = uses.get((section, module_id))
         # A module that is fetched for one place serves the others too.
         use = use or next((one for one in uses.values() if one.module == module_id), None)
-        where = use.where if use is not None else named_at(composition.layers, section, key)
-        source = use.source if use is not None else entry.get("source")
-        yield module_id, kind, Placed(section, key, where, source, entry.get("config") or {})
-
-
-def _entries(plan: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    from amplifier_core.plan import plan_modules
-
-    parts: list[tuple[str, Any]] = [("", plan)]
-    parts += [(f"agents.{name}.", agent) for name, agent in (plan.get("agents") or {}).items()]
-    for prefix, part in parts:
-        for module in plan_modules(part) if isinstance(part, Mapping) else ():
-            key = module.kind if module.section == "session" else str(module.entry.get("id") or module.module_id)
-            yield f"{prefix}{module.section}", key, module.kind, module.entry
+        where = use.where if use is not None else named_at(composition.layers, section, entry.key)
+        source = use.source if use is not None else entry.source
+        yield module_id, entry.kind, Placed(section, entry.key, where, source, entry.entry.get("config") or {})

@@ -12,6 +12,7 @@ import click
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option
+from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from amplifier_foundation.sessions.store import SessionStore
     from amplifier_foundation.sessions.summary import SessionSummary
-
-_SECTIONS = ("providers", "tools", "hooks")
 
 
 @dataclass
@@ -218,7 +217,7 @@ def _parts(made_of: dict[str, Any] | None) -> dict[str, str | None]:
         "Made of": f"{made_of.get('name')} {made_of.get('version')} ({made_of.get('uri')})",
         "  Loop": _module(parts.get("orchestrator")),
         "  Context": _module(parts.get("context")),
-        **{f"  {section.capitalize()}": _modules(plan.get(section)) for section in _SECTIONS},
+        **{f"  {section.capitalize()}": _modules(plan.get(section)) for section in MODULE_SECTIONS},
         "  Agents": ", ".join(map(str, agents)) if isinstance(agents, dict) else None,
         "  Fetched": ", ".join(map(str, pins)) if isinstance(pins, dict) else None,
     }
