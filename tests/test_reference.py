@@ -249,6 +249,15 @@ def test_a_stale_command_reference_is_noticed(tmp_path: Path, monkeypatch: pytes
         assert each.page.read_text(encoding="utf-8") == reference.text(each)
 
 
+def test_the_config_reference_is_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has every config key of every module as the modules declare them; `--check` notices an old page."""
+    config = _load("make_config_reference")
+    assert config.PAGE.read_text(encoding="utf-8") == config.page(), "run `make reference`"
+    monkeypatch.setattr(config, "PAGE", tmp_path / "config.md")
+    monkeypatch.setattr(sys, "argv", ["make_config_reference.py", "--check"])
+    assert config.main() == 1
+
+
 def test_every_command_has_examples() -> None:
     """Each command shows how it is used; one that has two places shows it for one of them."""
     for context in reference.commands(reference.AMPLIFIER):

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple, TypedDict
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.plain_data import plain, unplain
+from amplifier_foundation.json_codec import decode, encode
 
 _VERSION: Final = 1
 
@@ -90,7 +90,7 @@ class Composed:
             "modules": [use._asdict() for use in self.modules],
             "values": [use._asdict() for use in self.values],
         }
-        return {"record": _VERSION, **record, "plan": plain(self.plan)}
+        return {"record": _VERSION, **record, "plan": encode(self.plan)}
 
     def moved(self, before: str, now: str) -> Composed:
         """Return the same with every path in the folder `before` lying in `now` instead."""
@@ -120,7 +120,7 @@ class Composed:
             raise RecordError(f"{where}: written by another version of the program (record version {version!r})")
         given = {key: value for key, value in record.items() if key != "record"}
         try:
-            given["plan"] = unplain(given["plan"])
+            given["plan"] = decode(given["plan"])
             given["modules"] = tuple(ModuleUse(**use) for use in given.get("modules", ()))
             given["values"] = tuple(ValueUse(**use) for use in given.get("values", ()))
             composed = cls(**given)

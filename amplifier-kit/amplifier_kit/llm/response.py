@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Hashable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from amplifier_core.content_models import TextContent, ThinkingContent, ToolCallContent
-from amplifier_core.data import copy_containers
 from amplifier_core.llm_errors import ContentFilterError, InvalidToolCallError, StreamError
 from amplifier_core.message_models import (
     ChatResponse,
@@ -227,8 +227,8 @@ class Answer:
                 fields = {**block.extra, "id": block.id, "name": block.name, "input": arguments}
                 content.append(ToolCallBlock.model_validate(fields))
                 # Copies, since tools and hooks may change the ones they get.
-                blocks.append(ToolCallContent(id=block.id, name=block.name, arguments=copy_containers(arguments)))
-                calls.append(ToolCall(id=block.id, name=block.name, arguments=copy_containers(arguments)))
+                blocks.append(ToolCallContent(id=block.id, name=block.name, arguments=deepcopy(arguments)))
+                calls.append(ToolCall(id=block.id, name=block.name, arguments=deepcopy(arguments)))
             elif block.kind == "text" and said:
                 content.append(TextBlock.model_validate({**block.extra, "text": said}))
                 blocks.append(TextContent(text=said))

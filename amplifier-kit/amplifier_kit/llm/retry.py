@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from amplifier_core.events import PROVIDER_RETRY, PROVIDER_THROTTLE
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
-from amplifier_core.utils.retry import RetryConfig, compute_delay
 from amplifier_kit.engine.budget import require_allowance
 from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_kit.engine.usage import InvalidUsageError
@@ -30,6 +30,8 @@ CIRCUIT_EVENTS: Final = (_CIRCUIT_OPEN, _CIRCUIT_CLOSED)
 
 #: The largest random share that is added to a delay that a service asked for.
 _SPREAD: Final = 0.1
+#: Enough to reach any delay; more would overflow.
+_MOST_DOUBLINGS: Final = 60
 
 
 class Attempts:
@@ -113,12 +115,11 @@ class Attempts:
             return None
         if asked is not None and asked > settings.max_retry_delay:
             return None
-        config = RetryConfig(
-            initial_delay=settings.min_retry_delay,
-            max_delay=settings.max_retry_delay,
-            jitter=settings.retry_jitter,
-        )
-        delay = compute_delay(config, self.count - 1, None, error.delay_multiplier)
+        delay = min(settings.min_retry_delay * 2.0 ** min(self.count - 1, _MOST_DOUBLINGS), settings.max_retry_delay)
+        if math.isfinite(error.delay_multiplier) and error.delay_multiplier > 0:
+            delay *= error.delay_multiplier
+        if settings.retry_jitter:
+            delay *= random.uniform(0.5, 1.5)
         if asked is not None:
             spread = 1 + random.random() * _SPREAD if settings.retry_jitter else 1.0
             delay = max(delay, asked * spread)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, Final
 
+from amplifier_kit.guard.authorization import kernel_has_policies
 from amplifier_kit.guard.redaction import Redactor, live_values_from_env, live_values_from_plan, remember_secrets
 from amplifier_module_hooks_redaction.config import RedactionConfig
 
@@ -40,7 +41,8 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
 
     coordinator.register_capability("redaction.add_live_values", add_live_values)
     _learn(coordinator, redactor)
-    coordinator.add_log_processor(redactor)
+    if kernel_has_policies() or hasattr(coordinator, "add_log_processor"):  # the published kernel has no log to mask
+        coordinator.add_log_processor(redactor)
 
 
 async def on_session_ready(coordinator: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
-from amplifier_core.data import copier
 from amplifier_kit.guard.redaction.field_names import (
     ID_KEYS,
     TIME_KEYS,
@@ -125,7 +125,7 @@ class Redactor:
         counts: Counts = {}
         try:
             clean = self._scrub(value, counts)
-            return Scrubbed(copier(value, 1)() if clean is value else clean, counts)
+            return Scrubbed(deepcopy(value) if clean is value else clean, counts)
         except Exception:
             return Scrubbed(MASK, {"scrub_failed": 1})
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.plain_data import plain, unplain
+from amplifier_foundation.json_codec import decode, encode
 
 _keys = (
     st.text(max_size=5) | st.integers() | st.booleans() | st.none() | st.dates() | st.sampled_from(["$keys", "$date"])
@@ -34,7 +34,7 @@ _data = st.recursive(
 @given(_data)
 def test_everything_comes_back(value: Any) -> None:
     """Going through JSON changes neither values nor their types."""
-    back = unplain(json.loads(json.dumps(plain(value))))
+    back = decode(json.loads(json.dumps(encode(value))))
     assert back == value
     assert repr(_ordered(back)) == repr(_ordered(value)), "1, 1.0 and True are three things"
 
@@ -49,13 +49,13 @@ def _ordered(value: Any) -> Any:
 
 def test_what_is_written_can_be_read() -> None:
     """Plain data stays as it is, and the rest says what it is."""
-    assert plain({"a": [1, "x", None]}) == {"a": [1, "x", None]}
-    assert plain({"d": date(2024, 1, 31), 1: b"\x00"}) == {
+    assert encode({"a": [1, "x", None]}) == {"a": [1, "x", None]}
+    assert encode({"d": date(2024, 1, 31), 1: b"\x00"}) == {
         "d": {"$date": "2024-01-31"},
         "$keys": [[1, {"$bytes": "AA=="}]],
     }
-    assert plain({"t": datetime(2024, 1, 31, tzinfo=UTC)}) == {"t": {"$time": "2024-01-31T00:00:00+00:00"}}
-    assert plain({"$x": float("nan")}) == {"$$x": {"$float": "nan"}}
+    assert encode({"t": datetime(2024, 1, 31, tzinfo=UTC)}) == {"t": {"$time": "2024-01-31T00:00:00+00:00"}}
+    assert encode({"$x": float("nan")}) == {"$$x": {"$float": "nan"}}
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_what_is_written_can_be_read() -> None:
 def test_what_nobody_wrote_is_an_error(record: Any) -> None:
     """A damaged record is told by an error of a known kind."""
     with pytest.raises((ValueError, TypeError)):
-        unplain(record)
+        decode(record)
