@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
@@ -20,7 +21,6 @@ from amplifier_core import (
     ToolCallContent,
     Usage,
 )
-from amplifier_core.data import copy_containers
 
 DEFAULT_RESPONSES = (
     "I understand. This is a scripted answer: no model was asked.",
@@ -129,10 +129,10 @@ def build_response(reply: Reply, request: ChatRequest) -> MockResponse:
         content.append(TextBlock(text=reply.text))
         blocks.append(TextContent(text=reply.text))
     # Copies, since tools and hooks may change the arguments they get.
-    calls = [ToolCall(**{**call, "arguments": copy_containers(call["arguments"])}) for call in reply.tool_calls]
+    calls = [ToolCall(**{**call, "arguments": deepcopy(call["arguments"])}) for call in reply.tool_calls]
     for call in calls:
-        content.append(ToolCallBlock(id=call.id, name=call.name, input=copy_containers(call.arguments)))
-        blocks.append(ToolCallContent(id=call.id, name=call.name, arguments=copy_containers(call.arguments)))
+        content.append(ToolCallBlock(id=call.id, name=call.name, input=deepcopy(call.arguments)))
+        blocks.append(ToolCallContent(id=call.id, name=call.name, arguments=deepcopy(call.arguments)))
     return MockResponse(
         content=content,
         tool_calls=calls or None,
