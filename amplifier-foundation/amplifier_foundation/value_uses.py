@@ -196,7 +196,7 @@ def _names_a_path(inner: tuple[str, ...]) -> bool:
 
 def _may_write_control_file(inner: tuple[str, ...], text: str, part: _Part, project: Path) -> bool:
     """Tell whether a module may write where a setting leads, and that is a control file; they do so without asking."""
-    from amplifier_kit.guard.control_paths import is_control_file
+    from amplifier_kit.guard.control_files import is_control_file
 
     if not _names_a_path(inner) or any(_READ.search(name) for name in inner):
         return False

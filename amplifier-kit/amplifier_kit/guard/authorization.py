@@ -1,9 +1,9 @@
 """Ask the session whether an action may happen; a session that cannot be asked allows nothing.
 
-There is one exception, for these modules in the published program: its kernel knows no policies, so that a module
-which insisted on one could do nothing there. What its users rely on holds all the same: the paths and hosts that the
-config of the module allows, and the verdicts of hooks on `tool:pre`, are checked before this function is called. It
-grants the rest with a warning, once per session. On our own kernel that branch is never taken.
+There is one exception, for these modules in the published program: its kernel has no policies, so that a module which
+insisted on one could do nothing there. Its own safeguards still hold: the paths and hosts that the module's config
+allows, and the verdicts of hooks on `tool:pre`, are checked before this function is called. It grants the rest with a
+warning, once per session. On our own kernel that branch is never taken.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ __all__ = ["Permission", "authorize", "kernel_has_policies"]
 logger = logging.getLogger(__name__)
 
 _WARNING: Final = (
-    "This kernel has no policies (coordinator.authorize): what the config of modules and hooks on tool:pre do not "
-    "deny is allowed unasked in session %s"
+    "This kernel has no policies (coordinator.authorize): everything that the config of modules and hooks on tool:pre "
+    "do not deny is allowed without asking in session %s"
 )
 #: The sessions that were warned about.
 _warned: set[str] = set()
 
 
 class Permission(NamedTuple):
-    """Say whether something may happen, and why not."""
+    """Whether an action may happen, and why not."""
 
     granted: bool
     reason: str
 
 
 async def authorize(coordinator: Any, action: str, details: Mapping[str, Any]) -> Permission:
-    """Ask the session's policies; whatever goes wrong on the way is a refusal. Raises only CancelledError."""
+    """Ask the session's policies; any failure is a refusal. Raises only CancelledError."""
     ask = getattr(coordinator, "authorize", None)
     if ask is None:
         if kernel_has_policies():
@@ -44,13 +44,13 @@ async def authorize(coordinator: Any, action: str, details: Mapping[str, Any]) -
     except asyncio.CancelledError:
         raise
     except Exception as error:
-        logger.error("Could not ask for permission of %s: %s", action, error, exc_info=error)
+        logger.error("Could not ask for permission for %s: %s", action, error, exc_info=error)
         return Permission(False, f"the question could not be asked: {error}")
     return Permission(answer.granted is True, str(answer.reason))
 
 
 def kernel_has_policies() -> bool:
-    """Tell whether the installed kernel authorizes actions, as ours does and the published one does not."""
+    """Return whether the installed kernel authorizes actions, as ours does and the published one does not."""
     from amplifier_core import ModuleCoordinator
 
     return hasattr(ModuleCoordinator, "authorize")

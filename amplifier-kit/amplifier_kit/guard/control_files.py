@@ -1,26 +1,29 @@
 """The files that decide, or become, what a session and git run: one table, for trust, the policy and the sandbox.
 
-Trust hashes them, the policy asks for each write to one, the sandbox keeps them as they are. What is missing here is
-missing for all three: none of them has a list of its own. What only a running session knows (the files that its bundle
-was composed of, the code of its modules) comes by the capability `session.control_files`.
+Trust hashes them, the policy asks for each write to one, the sandbox keeps them unchanged. A file missing here is
+missing for all three: none of them has a separate list. Files that only a running session knows (those that its bundle
+was composed of, the code of its modules) come by the capability `session.control_files`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Flag, auto
-from typing import Final, NamedTuple
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 
 class Use(Flag):
-    """What a row of the table is for."""
+    """The users of a row of the table."""
 
     #: A change ends the trust in the project.
     TRUST = auto()
-    #: A write is asked for each time, whatever rules allow.
+    #: Every write asks, whatever rules allow.
     POLICY = auto()
     #: It cannot be changed, replaced or moved by a command in the sandbox.
     SANDBOX = auto()
@@ -28,7 +31,7 @@ class Use(Flag):
 
 
 class StandIn(NamedTuple):
-    """What stands where a command must not bring something into being; `content` is None for an empty folder."""
+    """A placeholder where a command must not create anything; `content` is None for an empty folder."""
 
     content: bytes | None = None
 
@@ -41,12 +44,12 @@ class ControlFile(NamedTuple):
 
     pattern: str
     uses: Use
-    #: What the sandbox puts there while commands run and nothing is there; None leaves the place alone.
+    #: The sandbox puts it there while commands run if the path is missing; None leaves the place alone.
     stand_in: StandIn | None = None
 
     @property
     def path(self) -> str:
-        """The pattern without a final `/**`: what is mounted in the sandbox."""
+        """The pattern without a final `/**`: the path to mount in the sandbox."""
         return self.pattern.removesuffix("/**")
 
     @property
@@ -78,9 +81,9 @@ IN_PROJECT: Final = (
     # Skills, in the place that agents of several makers share.
     ControlFile(".agents", Use.POLICY | Use.SANDBOX, _FOLDER),
     ControlFile(".agents/skills/**", Use.POLICY | Use.TRUST),
-    # A folder stands in, not a file: git shows untracked files, but no empty folders.
+    # A folder as placeholder, not a file: git shows untracked files, but no empty folders.
     ControlFile(".mcp.json", Use.ALL, _FOLDER),
-    # Nothing stands in for these: a bundle that a command makes runs only when somebody names it.
+    # These need no placeholder: a bundle that a command makes runs only when a user names it.
     ControlFile("bundle.md", Use.ALL),
     ControlFile("bundle.yaml", Use.ALL),
     ControlFile("bundle.yml", Use.ALL),
@@ -95,17 +98,17 @@ IN_GIT: Final = (
     ControlFile("hooks/**", Use.POLICY | Use.SANDBOX, _FOLDER),
     ControlFile("config", Use.POLICY | Use.SANDBOX, _EMPTY),
     ControlFile("config.worktree", Use.POLICY | Use.SANDBOX, _EMPTY),
-    # Leads git to the config and the hooks of another folder. This one leads to where it lies.
+    # Leads git to the config and the hooks of another folder. The placeholder leads to its own folder.
     ControlFile(_COMMON, Use.POLICY | Use.SANDBOX, StandIn(b".\n")),
     ControlFile("info/attributes", Use.POLICY | Use.SANDBOX, _EMPTY),
     ControlFile("objects/info/alternates", Use.POLICY | Use.SANDBOX, _EMPTY),
-    # Where `git fetch` and `git push` go, as it was said before there was a config.
+    # Where `git fetch` and `git push` go, in the format before git had a config.
     ControlFile("remotes/**", Use.POLICY | Use.SANDBOX, _FOLDER),
     ControlFile("branches/**", Use.POLICY | Use.SANDBOX, _FOLDER),
-    # As a whole, so that no submodule can be made; those that are there can be written in, but for these rows.
+    # As a whole, so that no submodule can be made; existing ones can be written in, but for these rows.
     ControlFile(_MODULES, Use.SANDBOX, _FOLDER),
 )
-#: What git reads in the folder of a worktree; the rest it takes from the repository.
+#: The files that git reads in the folder of a worktree; the rest it takes from the repository.
 _OF_WORKTREE: Final = ("config.worktree", _COMMON, _MODULES)
 #: By these a folder of git is known: they stay where they are.
 _PINNED: Final = ("objects", "refs")
@@ -124,10 +127,10 @@ IN_HOME: Final = (
     ),
 )  # fmt: skip
 
-#: How deep submodules of submodules, and the parts of their names, are followed; what lies deeper is read-only.
+#: How deep submodules of submodules, and the parts of their names, are followed; deeper ones are read-only.
 _DEPTH: Final = 8
-#: So many submodules are guarded in full: every mount makes each command slower, and many of them much slower. Of more
-#: than these, what is missing may come into being unless code is run from it at once.
+#: How many submodules are guarded in full: every mount makes each command slower, and many of them much slower. In
+#: further ones, missing files may be created unless git runs code from them at once.
 _MANY: Final = 16
 _RUN_FROM: Final = ("hooks", "config", _COMMON)
 #: Drivers that git has by itself: naming one of them runs no program.
@@ -141,15 +144,15 @@ _DRIVER: Final = re.compile(rb"(?:^|\s)(?:filter|diff|merge)=([^\s]+)", re.MULTI
 
 
 class GuardedPath(NamedTuple):
-    """A path that a command in the sandbox must not change, and what stands in for it where nothing is."""
+    """A path that a command in the sandbox must not change, and its placeholder if it is missing."""
 
     path: str
     stand_in: StandIn | None
     #: The folder of git that it belongs to; empty for a file of the project.
     git: str = ""
-    #: It is only kept in its place: what is in it can be written, also where all around it cannot.
+    #: It is only kept in its place: its content can be written, even if everything around it cannot.
     is_open: bool = False
-    #: Nothing can stand in for it: when a command has made it, it is removed.
+    #: It can have no placeholder: when a command has made it, it is removed.
     is_unwanted: bool = False
 
 
@@ -164,9 +167,9 @@ def git_patterns() -> tuple[str, ...]:
 
 
 def is_git_folder(folder: str) -> bool:
-    """Tell whether a folder is one of git itself, as of a bare repository.
+    """Return whether a folder is one of git itself, as of a bare repository.
 
-    Those that are known by their folders are so for good: in the sandbox these cannot be moved.
+    A folder recognized by its subfolders stays recognized: in the sandbox these cannot be moved.
     """
     has_objects, has_refs = (os.path.isdir(os.path.join(folder, name)) for name in _PINNED)
     has_common = os.path.isfile(os.path.join(folder, _COMMON))
@@ -181,8 +184,7 @@ def git_folders_of(project: str) -> tuple[str, ...]:
     """
     folder = os.path.realpath(project)
     while True:
-        named = _first_line(os.path.join(folder, ".git")).removeprefix("gitdir:").strip()
-        git = os.path.realpath(os.path.join(folder, named or ".git"))
+        git, named = _linked_git(folder)
         if is_git_folder(git) or named:
             break
         if is_git_folder(folder):
@@ -196,12 +198,12 @@ def git_folders_of(project: str) -> tuple[str, ...]:
 
 
 def guarded_in(folder: str) -> Iterator[GuardedPath]:
-    """Yield the paths below a writable folder that must stay as they are, whether they exist or not."""
+    """Yield the paths below a writable folder that must not change, whether they exist or not."""
     for row in project_rows(Use.SANDBOX):
         path = os.path.join(folder, row.path)
         if row.path != ".gitattributes" or names_driver(path):
             yield GuardedPath(path, row.stand_in)
-    if is_git_folder(folder):  # a command can make a project look like one, so that this comes on top
+    if is_git_folder(folder):  # a command can make a project look like one, so this is added to the above
         yield from (GuardedPath(os.path.join(folder, name), None, folder, is_open=True) for name in _PINNED)
         yield from _guarded_in_git(folder)
     git = os.path.join(folder, ".git")
@@ -209,25 +211,24 @@ def guarded_in(folder: str) -> Iterator[GuardedPath]:
         yield from _guarded_in_git(git)
     elif os.path.lexists(git):
         yield GuardedPath(git, None)
-        # What the link leads to or the file names; the sandbox guards it where that is in the folder.
-        named = _first_line(git).removeprefix("gitdir:").strip()
-        target = os.path.realpath(os.path.join(folder, named or ".git"))
+        # The target of the link or of the file; the sandbox guards it if that is in the folder.
+        target, _ = _linked_git(folder)
         common = _first_line(os.path.join(target, _COMMON))
         for each in dict.fromkeys((target, os.path.realpath(os.path.join(target, common)))):
             yield from _guarded_in_git(each) if os.path.isdir(each) and each != folder else ()
 
 
 def names_driver(attributes: str) -> bool:
-    """Tell whether a file of attributes names a filter, or a driver for diffs or merges, that is not git's own."""
+    """Return whether a file of attributes names a filter, or a driver for diffs or merges, that is not built in."""
     named = _DRIVER.findall(_content(attributes))
     return any(name.decode("utf-8", "replace") not in _BUILT_IN for name in named)
 
 
 def has_reftable(git: str) -> bool:
-    """Tell whether a repository keeps its references in the newer format, with which no `commondir` can stand in.
+    """Return whether a repository keeps its references in the newer format, which allows no placeholder `commondir`.
 
     git takes such a repository for a worktree of itself, and locks the one table of references twice. Only the config
-    tells: folders are made by commands.
+    is evidence: commands can make folders.
     """
     return _REFTABLE.search(_content(os.path.join(git, "config"))) is not None
 
@@ -259,7 +260,7 @@ def _guarded_in_git(git: str) -> Iterator[GuardedPath]:
 def _submodules(folder: str, depth: int) -> Iterator[str]:
     """Yield the folders of git below a folder of submodules, whose names may have slashes.
 
-    Any part of a repository will do, which a command may have taken to pieces: what is not known is read-only.
+    Any part of a repository is enough, as a command may have taken it apart: unrecognized folders are read-only.
     """
     for path in _folders(folder) if depth > 0 else ():
         files = (os.path.join(path, name) for name in ("HEAD", "config", _COMMON))
@@ -277,15 +278,81 @@ def _folders(folder: str) -> list[str]:
         return []
 
 
+def _linked_git(folder: str) -> tuple[str, str]:
+    """Return the folder of git that `.git` in a folder is, links to or names, and the name in it, if any."""
+    named = _first_line(os.path.join(folder, ".git")).removeprefix("gitdir:").strip()
+    return os.path.realpath(os.path.join(folder, named or ".git")), named
+
+
 def _first_line(path: str) -> str:
     line = _content(path, 4_096).split(b"\n", 1)[0]
     return os.fsdecode(line.strip().replace(b"\0", b""))
 
 
 def _content(path: str, limit: int = 1_000_000) -> bytes:
-    """Return what a file begins with, nothing where there is none: from a pipe that a command put there, too."""
+    """Return the beginning of a file; empty if it is missing, or not a regular file such as a pipe."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(limit) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except OSError:
         return b""
+
+
+# --- paths that no module writes ---
+
+_IN_EVERY_FOLDER: Final = "**/"
+
+
+def refuse_control_file(path: Path, coordinator: Any) -> None:
+    """Raise PermissionError, which names the file, when a path is or leads to a control file of the session's project.
+
+    A path in a module's config may lead to one. Tools ask before they write; a module that writes a transcript, a
+    recording or a log does not, so it refuses. To be called right before the file is opened: a link may have been made
+    since the last time.
+    """
+    project = coordinator.get_capability("session.working_dir") or os.getcwd()
+    if is_control_file(path, project, coordinator.get_capability("session.control_files") or ()):
+        message = "it decides what sessions or git run, so no module writes it"
+        raise PermissionError(errno.EACCES, message, str(path))
+
+
+def is_control_file(path: str | Path, project: str | Path, more: Iterable[str | Path] = ()) -> bool:
+    """Return whether a path is, or leads over links to, a control file of a project.
+
+    That is every row of the table, in the project and in the folders below it, everything in a folder of git, and the
+    files and folders in `more`.
+    """
+    here = os.path.realpath(project)
+    others = [os.path.realpath(each) for each in (*git_folders_of(here), *more)]
+    for each in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
+        if any(_is_below(each, other) for other in others):
+            return True
+        for root in dict.fromkeys((here, os.path.abspath(project))):
+            if _is_below(each, root) and _is_in_table(root, os.path.relpath(each, root)):
+                return True
+    return False
+
+
+def _is_in_table(root: str, relative: str) -> bool:
+    # Where upper and lower case are the same, `.GIT` is the folder of git.
+    parts = relative.casefold().split("/")
+    if ".git" in parts or any(_matches(row, parts) for row in IN_PROJECT):
+        return True
+    folders = relative.split("/")[:-1]
+    return any(is_git_folder(os.path.join(root, *folders[:depth])) for depth in range(len(folders) + 1))
+
+
+def _matches(row: ControlFile, parts: list[str]) -> bool:
+    """Return whether a row means a path; a pattern with a leading dot counts in every folder, as in nested projects."""
+    wanted = row.path.removeprefix(_IN_EVERY_FOLDER).casefold().split("/")
+    is_anywhere = row.pattern.startswith((".", _IN_EVERY_FOLDER))
+    for start in range(len(parts) if is_anywhere else 1):
+        found = parts[start:]
+        is_long_enough = len(found) >= len(wanted) if row.is_tree else len(found) == len(wanted)
+        if is_long_enough and all(map(fnmatchcase, found, wanted)):
+            return True
+    return False
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path == above or path.startswith(above.rstrip("/") + "/")

@@ -1,8 +1,8 @@
 """Ask a session which places its rules hide, for tools that look at more places than their call names.
 
-An app that has rules offers the capability `policy.hidden`: `(tool_name) -> is_hidden`, where `is_hidden(path)` tells
-of a real path whether a rule asks for it or denies it; None when no rule is about paths. `is_hidden.within(place)`, if
-it is there, returns the same for a place that the call was allowed to look at.
+An app that has rules offers the capability `policy.hidden`: `(tool_name) -> is_hidden`, where `is_hidden(path)` returns
+whether a rule asks for a real path or denies it; None when no rule is about paths. `is_hidden.within(place)`, if
+present, returns the same for a place that the call was allowed to look at.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ IsHidden = Callable[[str], bool]
 
 
 class HidingError(Exception):
-    """What the rules hide cannot be told: then nothing may be shown."""
+    """Which paths the rules hide is unknown: then nothing may be shown."""
 
     code = "denied"
 
 
 def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
-    """Return what tells whether a path at or below `place` must not be shown by `tool`; None when nothing is hidden.
+    """Return a check whether `tool` must not show a path at or below `place`; None when nothing is hidden.
 
-    `place` was decided on with the call. Paths are absolute, with all links followed. Raises HidingError, and so does
-    what is returned, when the session cannot tell.
+    `place` was decided on with the call. Paths are absolute, with all links followed. Both this function and the check
+    raise HidingError when the session fails to answer.
     """
     get = getattr(coordinator, "get_capability", None)
     ask = get(CAPABILITY) if callable(get) else None
@@ -44,7 +44,7 @@ def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
     if is_hidden is None:
         return None
     if not callable(is_hidden):
-        raise HidingError(f"which places the rules restrict cannot be told: {is_hidden!r:.200} cannot be asked")
+        raise HidingError(f"cannot find out which paths the rules restrict: {is_hidden!r:.200} is not callable")
 
     def judged(path: str) -> bool:
         try:
@@ -57,4 +57,4 @@ def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
 
 
 def _failed(error: Exception) -> HidingError:
-    return HidingError(f"which places the rules restrict cannot be told: {type(error).__name__}: {error}")
+    return HidingError(f"cannot find out which paths the rules restrict: {type(error).__name__}: {error}")

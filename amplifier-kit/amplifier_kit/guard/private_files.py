@@ -1,8 +1,8 @@
 """Write the files that Amplifier keeps: for their owner alone, without secrets, and never half.
 
 Every file below `$AMPLIFIER_HOME` is written by this module or by one of the few that `tests/test_writers.py` lists,
-each with its reason. Whatever a caller hands over is masked here, whether or not it has masked it itself: what holds no
-secret is written byte for byte, JSON stays JSON, and ids and times stay what they are.
+each with its reason. All content is masked here, whether or not the caller has masked it: content without secrets is
+written byte for byte, JSON stays JSON, and ids and times do not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-#: What finds more secrets that must be in no file, such as a user's keys; asked before the first file is masked.
+#: Functions that return more secrets, such as a user's keys; called before the first file is masked.
 secret_sources: list[Callable[[], Iterable[str]]] = []
 
 
@@ -37,7 +37,7 @@ def masked(content: bytes) -> bytes:
     text = content.decode("utf-8", "surrogateescape")
     if (clean := process_redactor().scrub_text(text)) == text:
         return content
-    # Text alone does not tell an id from a token, nor a number from what stands for one.
+    # Text alone does not distinguish an id from a token, nor a number from a masked one.
     for parts, end in (([text], ""), (text.split("\n"), "\n")):
         try:
             return end.join(_masked_json(part) for part in parts).encode("utf-8", "surrogateescape")
@@ -110,7 +110,7 @@ def append(descriptor: int, content: bytes) -> int:
 
 
 def write_unmasked(descriptor: int, content: bytes) -> None:
-    """Write every byte of what is masked already; raises OSError."""
+    """Write every byte of content that is masked already; raises OSError."""
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -123,5 +123,5 @@ def make_private(folder: Path) -> None:
     make_private(folder.parent)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-    except FileExistsError as error:  # something that is no folder
+    except FileExistsError as error:  # a file or the like
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Final
 
-#: Larger files are no configuration that a person has looked at.
+#: No configuration that a person has written is larger.
 LARGEST: Final = 16 << 20
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 

@@ -67,7 +67,7 @@ class _Within:
 @pytest.mark.parametrize("capability", ["text", _raising, lambda tool: 7, lambda tool: _Within(_raising)])
 def test_what_cannot_be_asked_is_an_error(capability: Any) -> None:
     """A capability that fails or makes no sense never means that nothing is hidden."""
-    with pytest.raises(HidingError, match="which places the rules restrict cannot be told"):
+    with pytest.raises(HidingError, match="cannot find out which paths the rules restrict"):
         hiding(offering(capability), "grep", "/project")
 
 

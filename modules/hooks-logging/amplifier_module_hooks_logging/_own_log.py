@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from amplifier_kit.guard.control_paths import refuse_control_file
+from amplifier_kit.guard.control_files import refuse_control_file
 from amplifier_kit.guard.files.configured_file import RefusedFileError, configured_folder, project_of
 from amplifier_kit.home import TEMPLATE, amplifier_home, log_path
 from amplifier_kit.log import SessionLog

@@ -55,7 +55,7 @@ async def on_session_ready(coordinator: Any) -> None:
 
 
 async def _record(coordinator: Any, name: str, path: Path) -> None:
-    from amplifier_kit.guard.control_paths import refuse_control_file
+    from amplifier_kit.guard.control_files import refuse_control_file
     from amplifier_kit.guard.files.configured_file import project_of
     from amplifier_module_provider_mock.recorder import Recording, RecordingProvider
 

@@ -295,7 +295,7 @@ async def test_a_failure_hides_everything(
         refused = await grep("foo", output_mode=mode)
         assert refused.error is not None
         assert refused.error["code"] == "denied"
-        assert "nothing is shown: which places the rules restrict cannot be told" in refused.error["message"]
+        assert "nothing is shown: cannot find out which paths the rules restrict" in refused.error["message"]
     for kind in ("file", "dir"):
         assert (await glob("**", type=kind)).error is not None
 
@@ -314,7 +314,7 @@ async def test_a_failure_later_hides_what_was_found(
     coordinator.register_capability("policy.hidden", lambda tool: is_hidden)
     for refused in (await grep("foo"), await glob("**")):
         assert refused.error == {
-            "message": "nothing is shown: which places the rules restrict cannot be told: "
+            "message": "nothing is shown: cannot find out which paths the rules restrict: "
             "RuntimeError: the rules are gone",
             "code": "denied",
         }

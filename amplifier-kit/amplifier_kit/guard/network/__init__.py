@@ -3,6 +3,7 @@
 | Name | Subject |
 |---|---|
 | `parse_host`, `parse_authority`, `parse_url` | one form for every host; ambiguous ones are refused |
+| `canonical_host`, `canonical_url_host` | the same for rules, which refuse unusual spellings too |
 | `is_public`, `is_ordinary`, `is_own`, `meant` | kinds of addresses |
 | `Guard` | resolves a name, checks its addresses and connects to exactly those |
 | `proxy_for` | the proxy that an environment names for a URL |
@@ -14,11 +15,12 @@ from amplifier_kit.guard.network.hosts import (
     Endpoint,
     MalformedError,
     bracketed,
+    canonical_host,
     is_address,
     parse_authority,
     parse_host,
 )
-from amplifier_kit.guard.network.urls import Target, parse_url, proxy_for
+from amplifier_kit.guard.network.urls import Target, canonical_url_host, parse_url, proxy_for
 
 __all__ = [
     "AddressRefusedError",
@@ -29,6 +31,8 @@ __all__ = [
     "Resolve",
     "Target",
     "bracketed",
+    "canonical_host",
+    "canonical_url_host",
     "is_address",
     "is_ordinary",
     "is_own",

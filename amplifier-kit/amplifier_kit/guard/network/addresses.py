@@ -7,7 +7,7 @@ import socket
 from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Final
 
-#: IPv6 addresses that stand for the IPv4 address in their last 32 bits.
+#: IPv6 addresses that embed an IPv4 address in their last 32 bits, and lead to it.
 _TRANSLATED: Final = tuple(map(ip_network, ("64:ff9b::/96", "::ffff:0:0/96", "::ffff:0:0:0/96")))
 #: The only IPv6 addresses that the internet has given out.
 _UNICAST: Final = ip_network("2000::/3")

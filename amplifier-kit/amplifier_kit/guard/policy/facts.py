@@ -199,8 +199,7 @@ class _Finder:
         into[resolved(text, base)] = None
 
     def _host(self, text: str, *, is_url: bool) -> None:
-        from amplifier_kit.guard.network.hosts import MalformedError, canonical_host
-        from amplifier_kit.guard.network.urls import canonical_url_host
+        from amplifier_kit.guard.network import MalformedError, canonical_host, canonical_url_host
 
         try:
             self.hosts[canonical_url_host(text) if is_url else canonical_host(text)] = None

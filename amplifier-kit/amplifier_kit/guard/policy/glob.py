@@ -52,7 +52,7 @@ def check_classes(pattern: str) -> None:
 
 
 def _between_stars(pattern: str) -> list[str]:
-    """Return the parts of a pattern between its `*`; those inside a class stand for themselves."""
+    """Return the parts of a pattern between its `*`; a star inside a class is literal."""
     chunks = [""]
     for token in _TOKEN.findall(pattern):
         if token.startswith("*"):

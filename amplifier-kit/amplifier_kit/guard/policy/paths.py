@@ -47,7 +47,7 @@ def spelled(text: str, base: Path) -> Path:
 
 
 def resolved(text: str, base: Path) -> Path:
-    """Return where a path leads, every link followed; what does not exist yet is taken as it is written.
+    """Return where a path leads, every link followed; parts that do not exist yet stay as they are written.
 
     Raises:
         PathError: As `spelled`, and when it leads through /proc or /dev/fd, or in circles.
@@ -67,7 +67,7 @@ def resolved(text: str, base: Path) -> Path:
         try:
             target = os.readlink(there)
         except (OSError, ValueError):
-            # No link, or nothing there: the name stands for itself.
+            # Not a link, or nothing there.
             here = there
             continue
         links += 1
@@ -107,7 +107,7 @@ def followed(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def restricted_forms(parts: tuple[str, ...], *, is_exact: bool) -> set[tuple[str, ...]]:
-    """Return the folded patterns that a restricting rule stands for.
+    """Return the folded patterns of a restricting rule.
 
     It restricts a place by every name, whether or not the place is a link, and, when it names a folder without
     wildcards and is not exact, everything below it.
@@ -118,13 +118,13 @@ def restricted_forms(parts: tuple[str, ...], *, is_exact: bool) -> set[tuple[str
 
 
 def _plain(part: str) -> str | None:
-    """Return the text that a part of a pattern stands for, when it stands for one only."""
+    """Return the only text that a part of a pattern matches; None when it matches several."""
     text = re.sub(r"\[([*?\[])\]", r"\1", part)
     return text if escaped(text) == part else None
 
 
 def prefix_of(parts: tuple[str, ...]) -> str:
-    """Return what every path that matches starts with; ends before the first part with a wildcard."""
+    """Return the folder that every match lies in: the parts before the first one with a wildcard."""
     plain: list[str] = []
     for part in parts:
         if literal_prefix(part) != part:
@@ -141,7 +141,7 @@ def folded(text: str) -> str:
 
 
 def path_matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
-    """Return whether a path's parts are those of a pattern; `**` stands for any number of parts, also none."""
+    """Return whether a path's parts match those of a pattern; `**` matches any number of parts, also none."""
     at = mark = 0
     star: int | None = None
     for _ in range((len(pattern) + 1) * (len(path) + 1) + 1):
@@ -173,13 +173,18 @@ _State = tuple[tuple[_Pattern, frozenset[int]], ...]
 
 
 class HiddenPaths:
-    """What rules of a tool ask for or deny, by the real path of a place."""
+    """Checks whether rules for a tool ask for a place or deny it, by its real path."""
 
     def __init__(self, rules: Iterable[Rule], project: Path, home: Path | None) -> None:
         self._rules = tuple(rules)
         self._project = project
         self._home = home
-        patterns = {form for rule in self._rules for form in _forms(rule, project, home)}
+        forms = (
+            restricted_forms(pattern_parts(rule.path, project, home), is_exact=rule.is_exact)
+            for rule in self._rules
+            if rule.path is not None
+        )
+        patterns = set[_Pattern]().union(*forms)
         self._start: _State = tuple((pattern, _closed(pattern, {0})) for pattern in patterns)
         self._folders: dict[str, _State] = {}
 
@@ -191,13 +196,11 @@ class HiddenPaths:
     def within(self, place: str) -> HiddenPaths | None:
         """Return the hidden paths below a place that a call was allowed to look at; None when there are none.
 
-        A rule that asks for the place itself was answered with the call: it does not ask again for what lies there.
+        A rule that asks for the place itself was answered with the call: it does not ask again for paths below.
         """
-        left = [rule for rule in self._rules if rule.verdict == "deny" or not self._means(rule, place)]
-        return HiddenPaths(left, self._project, self._home) if left else None
-
-    def _means(self, rule: Rule, place: str) -> bool:
-        return HiddenPaths([rule], self._project, self._home)(place)
+        where = (self._project, self._home)
+        left = [rule for rule in self._rules if rule.verdict == "deny" or not HiddenPaths([rule], *where)(place)]
+        return HiddenPaths(left, *where) if left else None
 
     def _at(self, folder: str) -> _State:
         state = self._folders.get(folder)
@@ -214,9 +217,9 @@ class HiddenPaths:
 def hidden_paths(rules: Iterable[Rule], project: Path, tool: str, *, home: Path | None = None) -> HiddenPaths | None:
     """Return a check whether a rule asks for reading a place by `tool`, or denies it; None when no rule does.
 
-    A search is allowed by the folder that it looks at. What lies below may be another matter: the caller checks
-    each path before it shows it, absolute and with all links followed. Rules that name no path are held against the
-    call as a whole, and hide nothing.
+    A search is allowed by the folder that it looks at. Paths below may be another matter: the caller checks each path
+    before it shows it, absolute and with all links followed. Rules that name no path are held against the call as a
+    whole, and hide nothing.
     """
     actions = (_READ, f"tool.{tool}")
     known = [rule for rule in rules if rule.verdict != "allow" and _fits(rule, actions, tool)]
@@ -229,17 +232,11 @@ def _fits(rule: Rule, actions: tuple[str, ...], tool: str) -> bool:
     return rule.action is None or any(compiled(rule.action).match(action) for action in actions)
 
 
-def _forms(rule: Rule, project: Path, home: Path | None) -> set[_Pattern]:
-    if rule.path is None:
-        return set()
-    return restricted_forms(pattern_parts(rule.path, project, home), is_exact=rule.is_exact)
-
-
 def _advanced(state: _State, name: str) -> _State:
     """Return the state one name further down."""
     if name in ("", "."):
         return state
-    # A letter may stand for several, a slash among them.
+    # A letter may fold to several, a slash among them.
     for step in (name.lower() if name.isascii() else folded(name)).split("/"):
         if step:
             moved = ((pattern, _moved(pattern, places, step)) for pattern, places in state)
@@ -260,7 +257,7 @@ def _moved(pattern: _Pattern, places: frozenset[int], step: str) -> frozenset[in
 
 
 def _closed(pattern: _Pattern, places: set[int]) -> frozenset[int]:
-    """Add where a `**` that stands for nothing leads."""
+    """Add the places after each `**`, which may match nothing."""
     for place in sorted(places):
         while place < len(pattern) and pattern[place] == "**":
             place += 1

@@ -39,6 +39,8 @@ Runs: TypeAlias = Literal[
 Starts: TypeAlias = Literal["module", "run"]
 #: The effect of a builtin on the commands after it.
 Changes: TypeAlias = Literal["shell", "folder"]
+#: The operands that name a repository to contact; with paths, also later ones that are written as a path.
+Contacts: TypeAlias = Literal["first", "all", "first and paths"]
 #: Small languages; `hazards.py` analyses them.
 Script: TypeAlias = Literal["awk", "sed", "printf"]
 
@@ -92,7 +94,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Variables:
-    """Environment variables that may change which program runs or what it loads."""
+    """Environment variables that may change which program or library is loaded."""
 
     names: Texts
     prefixes: Texts
@@ -131,7 +133,7 @@ class Command:
     ignored_words: Texts = ()
     only_looks: bool = False
     # Which of its words name a repository that it contacts.
-    contacts: bool = False
+    contacts: Contacts | None = None
     contacts_after: Texts = ()
     contact_valued: str = ""
 
@@ -190,7 +192,7 @@ def every_program() -> Iterator[Program]:
 
 
 def is_hazardous_variable(name: str) -> bool:
-    """Return whether a variable of that name may change which program runs or what it loads."""
+    """Return whether a variable of that name may change which program or library is loaded."""
     return variables().pattern.fullmatch(name) is not None
 
 
@@ -342,6 +344,7 @@ _READERS: Final[Mapping[str, Callable[[object, str], object]]] = {
     "Runs": _one_of(Runs),
     "Starts": _one_of(Starts),
     "Changes": _one_of(Changes),
+    "Contacts": _one_of(Contacts),
     "Script": _one_of(Script),
     "Examples": _table(Examples),
     "Settings": _table(Settings),

@@ -42,10 +42,10 @@ class Segment(NamedTuple):
     `text` is the source as a person wrote it. `assignments` are the variables set for this command alone. With
     `is_opaque`, the words may be incomplete or not what runs: `reason` says why, and no rule that names a command
     allows it. With `runs_rest`, any later word may be the name of a program that is run. `within` are the commands
-    around it that only pass on to it, as `timeout 5`: rules that restrict may mean those. `elsewhere` says that it
-    would follow a repository which is not the project's: no rule that names a command allows it, known as it is.
-    `joined` is how it follows the command before it in the same shell: `;` at the beginning of a list, `&&` where that
-    one has to succeed, and empty where it is not known, or where it runs in a subshell.
+    around it that only pass on to it, as `timeout 5`: rules that restrict may mean those. `elsewhere` is why it would
+    follow another repository than the project's: no rule that names a command allows it then.
+    `joined` is how it follows the command before it in the same shell: `;` at the beginning of a list, `&&` if that
+    one has to succeed, and empty if it is not known, or if it runs in a subshell.
     """
 
     words: tuple[str, ...] | None
@@ -70,7 +70,7 @@ class Segment(NamedTuple):
 
     @property
     def program(self) -> str:
-        """The first word."""
+        """The first word, or an empty text."""
         return self.words[0] if self.words else ""
 
     @property
@@ -83,7 +83,7 @@ class Segment(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """What the line certainly starts with."""
+        """The certain beginning of the line."""
         return "" if self.is_opaque or (self.runs_rest and HOLE in self.line) else self.line.split(HOLE, 1)[0]
 
     @property
@@ -92,7 +92,7 @@ class Segment(NamedTuple):
         return self.is_opaque or HOLE in self.line
 
     def spellings(self) -> tuple[str, ...]:
-        """Return every line that a denying or asking rule is held against: whatever a rule's author may have meant."""
+        """Return every line that a denying or asking rule is held against: all that its author may have meant."""
         if not self.words:
             return (self.line,) if self.assignments else ()
         lines = [self.line]
@@ -116,14 +116,14 @@ def loose_words(text: str) -> tuple[str, ...]:
 
 
 def _without_options(program: str, words: list[str]) -> list[list[str]]:
-    """Return what may be the command of a program with options before it, as in `git --no-pager push`.
+    """Return the possible commands of a program with options before them, as in `git --no-pager push`.
 
-    Of an option that is not known, the next word may be the value.
+    The word after an unknown option may be its value.
     """
     from amplifier_kit.guard.policy.programs import program_row
 
     row = program_row(program)
-    # Only of programs with options before a command is it known which of them have a value.
+    # Which options have a value is known only of programs with options before a command.
     valued = row.valued_options if row is not None and row.global_options else None
     found: list[list[str]] = []
     may_be_value = False

@@ -223,8 +223,8 @@ _TOKENS: Final = _kinds(
 class _Walk:
     """One pass over the tree of a line; afterwards `segments` and, if the line may mean something else, `taint`.
 
-    With `is_bash` false another shell reads the line: up to the first thing that only bash knows, it reads the same.
-    `is_foreign` says that there is such a thing.
+    With `is_bash` false another shell reads the line, which is the same up to the first construct that only bash knows;
+    `is_foreign` says that the line has one.
     """
 
     def __init__(self, source: bytes, *, is_bash: bool) -> None:

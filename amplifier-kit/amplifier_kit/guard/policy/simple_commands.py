@@ -1,7 +1,7 @@
-"""The simple commands of a shell line, wherever they stand, with their words as they are written but for the quotes.
+"""The simple commands of a shell line, with their words as they are written but for the quotes.
 
 For checks that prevent accidents, as those of tool-bash: they look for `rm -rf $HOME` and need the variable's name.
-What is permitted is decided by the rules, over the segments of `shell.py`, in which such a word is unknown.
+Permission is decided by the rules, over the segments of `shell.py`, in which such a word is unknown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 40
 #: More of these may take the parser quadratic time: here-documents without an end, expansions in expansions.
 _MAX_COUNT: Final = 4_000
-_COUNTED: Final = ("<<", "${")
 _NESTING: Final = frozenset({"command_substitution", "process_substitution", "subshell"})
 _WORDS: Final = WORDS | {"command_name", "number", "variable_assignment", "command_substitution", "test_operator"}
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -36,7 +35,7 @@ _ESCAPED_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 
 
 class TooDeepError(Exception):
-    """A line is nested more deeply than is looked at."""
+    """A line is nested too deeply to be checked."""
 
 
 @dataclass
@@ -56,13 +55,13 @@ def simple_commands(text: str) -> list[SimpleCommand]:
     Raises:
         TooDeepError: When it is nested more than 40 times, or has thousands of here-documents or expansions.
     """
-    if any(text.count(each) > _MAX_COUNT for each in _COUNTED):
+    if max(text.count("<<"), text.count("${")) > _MAX_COUNT:
         raise TooDeepError
-    # No program gets a NUL, and the grammar would end there; a carriage return is a blank to people.
+    # A NUL never reaches a program, and the grammar would end there; a carriage return is a blank to people.
     source = text.replace("\0", " ").replace("\r", " ").encode("utf-8", "replace")
     found: list[SimpleCommand] = []
-    #: Redirects and words of a statement belong to its last command, which comes after it on the walk.
-    waiting_for: dict[int, SimpleCommand] = {}
+    # Redirects and words of a statement belong to its last command, which comes after it on the walk.
+    late_parts: dict[int, SimpleCommand] = {}
     waiting = [(parse_tree(source), 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -75,10 +74,10 @@ def simple_commands(text: str) -> list[SimpleCommand]:
                 if last is None:
                     found.append(late)
                 else:
-                    waiting_for[last.start_byte] = late
+                    late_parts[last.start_byte] = late
             case "command":
                 command = _of_redirects(node, source)
-                late = waiting_for.pop(node.start_byte, SimpleCommand())
+                late = late_parts.pop(node.start_byte, SimpleCommand())
                 own = [_text(child, source) for child in node.children if child.type in _WORDS]
                 command.words = [*own, *command.words, *late.words]
                 command.targets += late.targets
@@ -94,7 +93,9 @@ def simple_commands(text: str) -> list[SimpleCommand]:
 def _of_redirects(node: Node, source: bytes) -> SimpleCommand:
     """Return the redirects of a command or statement: files that are written, here-documents, words after them."""
     command = SimpleCommand()
-    for child in _redirects(node):
+    redirects = [child for child in node.children if child.type in ("file_redirect", "heredoc_redirect")]
+    redirects += [below for child in redirects for below in child.children if below.type == "file_redirect"]
+    for child in redirects:
         if child.type == "heredoc_redirect":
             command.words += [_text(word, source) for word in heredoc_words(child)]
             command.documents += [source_text(body, source) for body in child.children if body.type == "heredoc_body"]
@@ -107,15 +108,8 @@ def _of_redirects(node: Node, source: bytes) -> SimpleCommand:
     return command
 
 
-def _redirects(node: Node) -> Iterator[Node]:
-    for child in node.children:
-        if child.type in ("file_redirect", "heredoc_redirect"):
-            yield child
-            yield from (below for below in child.children if below.type == "file_redirect")
-
-
 def _invalid(node: Node, source: bytes) -> Iterator[SimpleCommand]:
-    """Yield the runs of words in a part that is not valid, and the command before it with its here-document."""
+    """Yield the runs of words in an invalid part, and the command before it with its here-document."""
     command = SimpleCommand()
     before = node.prev_sibling
     for child in node.children:

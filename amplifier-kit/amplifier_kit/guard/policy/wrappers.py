@@ -1,9 +1,9 @@
-"""Programs that run other programs: what inside of their words is run."""
+"""Programs that run other programs, and the commands in their words."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from amplifier_kit.guard.policy.hazards import printf_sets_variable
 from amplifier_kit.guard.policy.programs import Program, is_hazardous_variable, program_row
@@ -11,12 +11,11 @@ from amplifier_kit.guard.policy.segments import HOLE
 
 
 class Wrapped(NamedTuple):
-    """What a wrapper runs: words, or the text of a script in the shell's language.
+    """The commands that a wrapper runs: words, or scripts in the shell's language.
 
-    With `is_transparent` the wrapper adds nothing: only what it runs is judged. With a `reason` it could
-    not be taken apart; then any word after it may be a program. `assignments` are variables set for what it runs, where
-    the shell sets them and the wrapper does not see them. With `is_bash` false the scripts are for a shell
-    that knows less than bash.
+    With `is_transparent` the wrapper adds nothing: only the commands in it are judged. With a `reason` it could not be
+    taken apart; then any word after it may be a program. `assignments` are variables that the shell sets for those
+    commands, not the wrapper. With `is_bash` false the scripts are for a shell that knows less than bash.
     """
 
     words: tuple[tuple[str, ...], ...] = ()
@@ -28,16 +27,16 @@ class Wrapped(NamedTuple):
 
 
 #: Keywords after which a command starts as anywhere.
-_KEYWORDS = ("!", "time")
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_SHELL_LONG = ("--login", "--noprofile", "--norc", "--posix", "--noediting")
-#: Variables with such names are settings of no program.
-PLAIN_NAME = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
+_KEYWORDS: Final = ("!", "time")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_SHELL_LONG: Final = ("--login", "--noprofile", "--norc", "--posix", "--noediting")
+#: No program takes variables with such names for settings.
+PLAIN_NAME: Final = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
 
 
 def runs_others(program: str) -> bool:
-    """Return whether a program runs what follows somewhere in its words."""
+    """Return whether a program runs a command somewhere in its words."""
     row = program_row(program.rpartition("/")[2])
     return row is not None and row.runs == "words"
 
@@ -59,7 +58,7 @@ def changes_folder(program: str) -> bool:
 
 
 def unwrap(words: tuple[str, ...]) -> Wrapped | None:
-    """Return what a command runs besides itself, or None when it is no wrapper. The first word is a known name."""
+    """Return the commands that a command runs; None when it is not a wrapper. The first word is a known name."""
     row = program_row(words[0].rpartition("/")[2].casefold())
     if row is None:
         return None
@@ -104,7 +103,7 @@ def _wrapper(row: Program, words: tuple[str, ...]) -> Wrapped:
 
 
 def _unset(options: tuple[str, ...]) -> list[str]:
-    """Return variables that options of `env` take away; without PATH a shell may look in the working directory."""
+    """Return variables that options of `env` remove; without PATH a shell may look in the working directory."""
     found: list[str] = []
     for at, word in enumerate(options):
         name, equals, value = word.partition("=")
@@ -133,7 +132,7 @@ def _program_at(words: tuple[str, ...], options: Program) -> int | None:
         while at < len(words) and options.assigns.match(words[at]):
             at += 1
     at += options.operands
-    # What is filled in there may be several words: then another one is the program.
+    # A word filled in there may be several: then another one is the program.
     return None if any(HOLE in word for word in words[1:at]) else at
 
 
@@ -174,24 +173,22 @@ def _find(words: tuple[str, ...]) -> Wrapped | None:
         if words[at].startswith(HOLE) or (words[at].startswith("-") and HOLE in words[at]):
             return Wrapped(reason="`find` with a test that is known only when it runs")
         if words[at] in ("-exec", "-execdir", "-ok", "-okdir"):
-            end = next((index for index in range(at + 1, len(words)) if _ends_action(words, index)), None)
+            # A plus behind anything but {} is an argument.
+            ends = (
+                end for end in range(at + 1, len(words)) if words[end] == ";" or words[end - 1 : end + 1] == ("{}", "+")
+            )
+            end = next(ends, None)
             if end is None or end == at + 1:
                 return Wrapped(reason="`find` with an action that does not end")
             found.append(tuple(word.replace("{}", HOLE) for word in words[at + 1 : end]))
             at = end
         at += 1
-    elsewhere = any(word in ("-execdir", "-okdir") for word in words)
-    reason = "`find` runs it in other folders" if elsewhere else ""
+    reason = "`find` runs it in other folders" if {"-execdir", "-okdir"} & {*words} else ""
     return Wrapped(words=tuple(found), reason=reason) if found else None
 
 
-def _ends_action(words: tuple[str, ...], index: int) -> bool:
-    """Return whether an action of `find` ends at a word: a plus behind anything but {} is an argument."""
-    return words[index] == ";" or (words[index] == "+" and words[index - 1] == "{}")
-
-
 def _shell(row: Program, words: tuple[str, ...]) -> Wrapped | None:
-    """A shell: the text after -c, or a script's file, or what it reads from its input."""
+    """A shell: the text after -c, or a script's file, or its input."""
     name = words[0].rpartition("/")[2].casefold()
     is_script = False
     at = 1
@@ -203,7 +200,7 @@ def _shell(row: Program, words: tuple[str, ...]) -> Wrapped | None:
             if set(word[1:]) - set("ceuxlopfhmvnO"):
                 return Wrapped(reason=f"`{name}` with options that are not known here")
             if word.startswith("+") and set(word) & set("no"):  # after `-n` the script is run all the same
-                return Wrapped(reason=f"`{name}` with options that are taken back")
+                return Wrapped(reason=f"`{name}` with options that are switched off")
             is_script = is_script or "c" in word
             at += sum(letter in "oO" for letter in word[1:])
         at += 1
@@ -211,7 +208,7 @@ def _shell(row: Program, words: tuple[str, ...]) -> Wrapped | None:
     if any(HOLE in word for word in words[1:at]):
         return Wrapped(reason=f"`{name}` with options that are known only when it runs")
     if at >= len(words):
-        return Wrapped(reason=f"`{name}` runs what it reads")
+        return Wrapped(reason=f"`{name}` runs its input")
     if not is_script:
         return None if HOLE not in words[at] else Wrapped(reason=f"`{name}` runs a file known only when it runs")
     if HOLE in words[at]:

@@ -8,8 +8,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.engine.context.transcript import Transcript
-from amplifier_kit.guard.control_files import IN_GIT, IN_PROJECT
-from amplifier_kit.guard.control_paths import is_control_file, refuse_control_file
+from amplifier_kit.guard.control_files import IN_GIT, IN_PROJECT, is_control_file, refuse_control_file
 
 
 @pytest.fixture
