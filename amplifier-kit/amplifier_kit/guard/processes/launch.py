@@ -7,7 +7,6 @@ inherited by accident.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Required, TypedDict, TypeVar, Unpack
@@ -93,6 +92,8 @@ def _popen_arguments(argv: Sequence[str], options: ProcessOptions) -> dict[str, 
 
 def memory_file(content: bytes) -> int:
     """Return the descriptor of an unnamed file with this content, positioned at its beginning; raises OSError."""
+    import tempfile
+
     has_memfd = hasattr(os, "memfd_create")
     with open(os.memfd_create("amplifier"), "w+b") if has_memfd else tempfile.TemporaryFile() as file:
         file.write(content)
@@ -105,6 +106,8 @@ def make_socket_folder(prefix: str, name: str) -> Path:
 
     It is in the temporary folder, or in `/tmp` where the path of the socket would be too long otherwise.
     """
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix=prefix)
     if len(os.fsencode(os.path.join(folder, name))) > _LONGEST_SOCKET_PATH:
         os.rmdir(folder)

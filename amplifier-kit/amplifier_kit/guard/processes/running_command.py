@@ -7,6 +7,7 @@ killed, the remaining processes are found by a command id in their environment a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -380,15 +381,10 @@ def _sweep(command_id: str, supervisor: int | None, seconds: float) -> list[int]
         if not found or time.monotonic() >= deadline:
             break
         for pid in found:
-            _kill(pid)
+            with contextlib.suppress(OSError):  # it has exited, or belongs to another user: then it is found again
+                os.kill(pid, signal.SIGKILL)
         time.sleep(_SWEEP_INTERVAL)
     if supervisor is not None:
-        _kill(supervisor)
+        with contextlib.suppress(OSError):
+            os.kill(supervisor, signal.SIGKILL)
     return found
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:
-        pass  # it has exited, or belongs to another user: then it is found again

@@ -129,7 +129,8 @@ class Placeholders:
             _remove(self._placeholders.pop())
 
 
-def _open_folder(path: str, root: str, *, create: bool = False) -> int:
+@contextlib.contextmanager
+def _opened(path: str, root: str, *, create: bool = False) -> Iterator[int]:
     """Open a folder below another, and create it on demand, without following links; raises OSError."""
     number = os.open(root, _FOLDER)
     try:
@@ -140,16 +141,6 @@ def _open_folder(path: str, root: str, *, create: bool = False) -> int:
             child = os.open(part, _FOLDER, dir_fd=number)
             os.close(number)
             number = child
-    except BaseException:
-        os.close(number)
-        raise
-    return number
-
-
-@contextlib.contextmanager
-def _opened(path: str, root: str, *, create: bool = False) -> Iterator[int]:
-    number = _open_folder(path, root, create=create)
-    try:
         yield number
     finally:
         os.close(number)
@@ -169,17 +160,14 @@ def _lock_folder(path: str, root: str) -> int | None:
     deadline = time.monotonic() + _LOCK_TIMEOUT
     while time.monotonic() < deadline:
         try:
-            number = _open_folder(path, root, create=True)
+            # An error inside means that another process is removing the folder, or has done so.
+            with _opened(path, root, create=True) as number, contextlib.suppress(OSError):
+                fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                with _opened(path, root) as current:
+                    if os.path.samestat(os.fstat(number), os.fstat(current)):
+                        return os.dup(number)  # which shares the lock
         except OSError:
             return None
-        try:
-            fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            with _opened(path, root) as current:
-                if os.path.samestat(os.fstat(number), os.fstat(current)):
-                    return number
-        except OSError:
-            pass
-        os.close(number)  # another process is removing it, or has done so
         time.sleep(_LOCK_INTERVAL)
     raise SandboxError(f"{path} cannot be guarded: another program has locked it. End that program")
 
