@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.log.writer import LOOK_EVERY
+from amplifier_kit.log.writer import CHECK_EVERY
 
 ANSWER = [{"text": "The answer."}]
 #: Answers when the second process has had the time that it needs, however long that is on a busy machine.
@@ -70,7 +70,7 @@ def test_a_folder_that_is_removed_is_told_once(project: Any) -> None:
     go = project.gate()
     process = project.start("run", "--bundle", "bundle.yaml", "go")
     shutil.rmtree(project.wait_for_event("llm:request"))
-    time.sleep(LOOK_EVERY)  # the writer looks after its file only so often
+    time.sleep(CHECK_EVERY)  # the writer looks after its file only so often
     go.touch()
     out, error = process.communicate(timeout=60)
     _check_goes_on(subprocess.CompletedProcess([], process.returncode, out, error))

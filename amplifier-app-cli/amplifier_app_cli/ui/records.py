@@ -24,9 +24,9 @@ def json_text(value: Any, *, indent: int | None = None, encoding: str | None = "
     try:
         text = json.dumps(value, ensure_ascii=is_ascii, indent=indent, default=str, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        from amplifier_kit.log.encoding import plain
+        from amplifier_core.data import clean
 
-        text = json.dumps(plain(value), ensure_ascii=is_ascii, indent=indent, allow_nan=False)
+        text = json.dumps(clean(value), ensure_ascii=is_ascii, indent=indent, allow_nan=False)
     return printable_json(text)
 
 

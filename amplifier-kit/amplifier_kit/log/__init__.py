@@ -1,8 +1,11 @@
 """The session log: `SessionLog` writes it, `read_log` reads it, `verify_log` checks it.
 
 One JSON object per line, schema `amplifier.log` 1.0.0 (`schema()`), in `events.jsonl` of a session's folder; large
-values lie in `blobs/` beside it, under the hash of their content. Only `prune_rotated` and `prune_blobs` ever delete.
-Names are imported when they are asked for: who only wants to know where a log lies does not pay for its writer.
+values are in `blobs/` beside it, named by the hash of their content. Only `prune_rotated` and `prune_blobs` delete.
+Names are imported on first use, since a program that reads a log needs no writer.
+
+`record` and `encoding` make a line, `references` keeps it short with `blobs` and `message_lists`, `files` and `lock`
+know the files, and `open_work` finds the ends that are missing. The writer masks every record (`SessionLog._redact`).
 """
 
 from __future__ import annotations
@@ -19,25 +22,14 @@ if TYPE_CHECKING:
     from amplifier_kit.log.verify import LogReport, Problem, verify_log
     from amplifier_kit.log.writer import MAX_BYTES, SessionLog
 
-_HOMES = {
-    "BlobError": "blobs",
-    "BlobStore": "blobs",
-    "LIMIT": "blobs",
-    "LogLine": "reader",
-    "LogReader": "reader",
-    "LogReport": "verify",
-    "MAX_BYTES": "writer",
-    "Problem": "verify",
-    "Pruned": "retention",
-    "SessionLog": "writer",
-    "SessionLogBusy": "lock",
-    "TornLine": "reader",
-    "prune_blobs": "retention",
-    "prune_rotated": "retention",
-    "read_log": "reader",
-    "schema": "record",
-    "schema_path": "record",
-    "verify_log": "verify",
+_MODULES = {
+    "blobs": ("LIMIT", "BlobError", "BlobStore"),
+    "lock": ("SessionLogBusy",),
+    "reader": ("LogLine", "LogReader", "TornLine", "read_log"),
+    "record": ("schema", "schema_path"),
+    "retention": ("Pruned", "prune_blobs", "prune_rotated"),
+    "verify": ("LogReport", "Problem", "verify_log"),
+    "writer": ("MAX_BYTES", "SessionLog"),
 }
 
 __all__ = [
@@ -63,7 +55,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
+    for module, names in _MODULES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

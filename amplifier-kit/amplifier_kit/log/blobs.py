@@ -1,7 +1,7 @@
-"""Keep large values apart from the log's lines, each once, under the hash of its content.
+"""Store large values outside the lines of a log, each once, named by the hash of its content.
 
-A blob is the JSON of one value in `<first two hex digits>/<sha256>`, written beside its name and renamed into place: a
-name that exists holds all of its content, also after a crash.
+A blob is the JSON of one value in `<first two hex digits>/<sha256>`, written to a temporary file and renamed: a blob
+that exists is complete, also after a crash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from amplifier_kit.log.encoding import decode
 
-#: Values whose JSON is longer than this leave the line.
+#: Values with longer JSON become blobs.
 LIMIT = 4096
 
 #: Characters of a value that its reference shows.
@@ -24,31 +24,28 @@ PREVIEW = 200
 _PREFIX = "sha256:"
 _HEX = 64
 _REMEMBERED = 4096
-#: How many blobs may be written without having been forced to disk.
+#: How many blobs may be written before they are forced to disk.
 _UNSYNCED = 1024
-_ONE_BY_ONE = 4
-_SIDE_BY_SIDE = 16
+_FEW = 4
+_MAX_THREADS = 16
 
 
 class BlobError(LookupError):
-    """A blob is missing, or its content is not what its name says."""
+    """A blob is missing, or its content does not match its name."""
 
 
 class BlobStore:
-    """Store and find blobs in one folder, which may be shared by the sessions of a tree, in any process."""
+    """Store and read blobs in one folder, which the sessions of a tree may share, in any process."""
 
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
-        """Use `folder`, which need not exist; `durable` remembers what `sync` has to force to disk."""
+        """Use `folder`, which need not exist; `durable` records which blobs `sync` must force to disk."""
         self.folder = folder
         self._durable = durable
         self._known: OrderedDict[str, None] = OrderedDict()
         self._unsynced: list[Path] = []
 
     def put(self, value: Any, encoded: bytes) -> dict[str, Any]:
-        """Store `encoded`, the JSON of `value`, unless it is there, and return the reference that stands for it.
-
-        Raises OSError when it cannot be stored.
-        """
+        """Store `encoded`, the JSON of `value`, unless it exists, and return the reference to it; raises OSError."""
         name = sha256(encoded).hexdigest()
         if name in self._known:
             self._known.move_to_end(name)
@@ -60,11 +57,11 @@ class BlobStore:
         return {"$blob": f"{_PREFIX}{name}", "bytes": len(encoded), "preview": _preview(value, encoded)}
 
     def get(self, reference: str) -> Any:
-        """Return the value that `sha256:...` names; raise BlobError when it is missing or damaged."""
+        """Return the value named `sha256:...`; raise BlobError if it is missing or damaged."""
         return decode(self.content(reference))
 
     def content(self, reference: str) -> bytes:
-        """Return the bytes that `sha256:...` names, checked against it; raise BlobError otherwise."""
+        """Return the bytes named `sha256:...`, checked against their hash; raise BlobError otherwise."""
         path = self.path(reference)
         try:
             content = path.read_bytes()
@@ -75,20 +72,20 @@ class BlobStore:
         return content
 
     def path(self, reference: str) -> Path:
-        """Return where a blob lies; raise BlobError for a name that is none."""
+        """Return the path of a blob; raise BlobError for an invalid name."""
         name = reference.removeprefix(_PREFIX)
         if len(reference) != len(_PREFIX) + _HEX or len(name) != _HEX or not set(name) <= set("0123456789abcdef"):
             raise BlobError(f"{reference[:100]!r} does not name a blob: expected sha256: and 64 hex digits")
         return self.folder / name[:2] / name
 
     def sync(self) -> None:
-        """Force everything written since the last time to disk: contents, then the names of them."""
+        """Force everything written since the last call to disk: contents, then names."""
         pending, self._unsynced = self._unsynced, []
         _sync_all(pending)
         _sync_all(list({path.parent for path in pending}))
 
     def forget(self) -> None:
-        """Look at the disk again before trusting that a blob is there."""
+        """Check again on disk whether a blob exists."""
         self._known.clear()
 
     def _write(self, name: str, encoded: bytes) -> None:
@@ -98,16 +95,16 @@ class BlobStore:
                 return
         except FileNotFoundError:
             self._make_folder(path.parent)
-        beside = path.with_name(f".{name}.{os.getpid()}.{get_ident()}.tmp")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        temporary = path.with_name(f".{name}.{os.getpid()}.{get_ident()}.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             try:
                 _write_all(descriptor, encoded)
             finally:
                 os.close(descriptor)
-            os.replace(beside, path)
+            os.replace(temporary, path)
         except OSError:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         if self._durable:
             self._unsynced.append(path)
@@ -115,17 +112,17 @@ class BlobStore:
                 self.sync()
 
     def _make_folder(self, folder: Path) -> None:
-        """Make the folder of some blobs, never the session's own: a session that was removed stays removed."""
+        """Create the folder of some blobs, never the session's own: a session that was removed stays removed."""
         if self.folder.is_symlink() and not self.folder.exists():
-            self.folder.unlink()  # the root session, whose blobs were shared, is gone
+            self.folder.unlink()  # the root session, whose blobs were shared, was removed
         self.folder.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def share_folder(own: Path, shared: Path) -> None:
-    """Make `own`, the blob folder of a child session, a link to the root session's, unless it is there already.
+    """Make `own`, the blob folder of a child session, a link to the root session's, unless it exists.
 
-    Where that is impossible (the root is gone, no links on this file system) the child keeps blobs of its own.
+    If that is impossible (the root was removed, the file system has no links), the child stores its own blobs.
     """
     if own.is_symlink() or own.exists() or not shared.parent.is_dir():
         return
@@ -133,12 +130,12 @@ def share_folder(own: Path, shared: Path) -> None:
         shared.mkdir(mode=0o700, exist_ok=True)
         own.symlink_to(os.path.relpath(shared, own.parent), target_is_directory=True)
     except OSError:
-        # Another process made it meanwhile, or it cannot be made; the log is complete either way.
+        # Another process created it, or it cannot be created; the log is complete either way.
         pass
 
 
 def sync_path(path: Path) -> None:
-    """Force a file's content, or a folder's list of names, to disk; one that was removed is no loss."""
+    """Force a file, or the names in a folder, to disk; a removed one is skipped."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -150,16 +147,16 @@ def sync_path(path: Path) -> None:
 
 
 def _sync_all(paths: list[Path]) -> None:
-    """Force many files to disk, side by side: file systems do them together, in little more time than one takes."""
-    if len(paths) > _ONE_BY_ONE:
+    """Force many files to disk in parallel, which takes little longer than one."""
+    if len(paths) > _FEW:
         from concurrent.futures import ThreadPoolExecutor
 
         try:
-            with ThreadPoolExecutor(min(len(paths), _SIDE_BY_SIDE)) as pool:
+            with ThreadPoolExecutor(min(len(paths), _MAX_THREADS)) as pool:
                 list(pool.map(sync_path, paths))
             return
         except RuntimeError:
-            # The interpreter is ending and starts no more threads.
+            # The interpreter is shutting down and starts no more threads.
             pass
     for path in paths:
         sync_path(path)
@@ -172,6 +169,6 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def _preview(value: Any, encoded: bytes) -> str:
-    # Cut bytes may end inside a character, which is then left out.
+    # A cut inside a character leaves that character out.
     text = value if isinstance(value, str) else encoded[: 4 * PREVIEW].decode("utf-8", "ignore")
     return text[:PREVIEW]

@@ -1,4 +1,4 @@
-"""Know the files of one log: the one being written, the rotated ones before it, and how a file ends."""
+"""The files of one log: the one being written, the rotated ones before it, and how a file ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK = 65_536
 
 
 class LogFiles:
-    """Name the files of a log: `events.1.jsonl`, the oldest, `events.2.jsonl` and so on, then `events.jsonl`."""
+    """The paths of a log: `events.1.jsonl`, the oldest, `events.2.jsonl` and so on, then `events.jsonl`."""
 
     def __init__(self, directory: Path, name: str = NAME) -> None:
         self.directory = directory
@@ -31,21 +31,20 @@ class LogFiles:
 
     @property
     def blobs(self) -> Path:
-        """Where the large values lie; in a child session's folder, a link to the root session's."""
+        """The folder of large values; in a child session's folder, a link to the root session's."""
         return self.directory / "blobs"
 
     @property
     def lock(self) -> Path:
-        """The file that the one writer locks."""
+        """The file that the writer locks."""
         return self.active.with_suffix(".lock")
 
     @property
     def lists(self) -> Path:
-        """What the writer remembers of the lists it wrote last; it may be deleted at any time."""
+        """The lists that the writer wrote last; the file may be deleted at any time."""
         return self.active.with_suffix(".lists")
 
     def rotated(self, number: int) -> Path:
-        """Return the name of a rotated file."""
         return self.directory / f"{self.active.stem}.{number}{self.active.suffix}"
 
     def numbers(self) -> list[int]:
@@ -64,7 +63,7 @@ class LogFiles:
 
 
 class Tail(NamedTuple):
-    """How a log ends: the last number given out, the last whole line, and what has to come before the next one."""
+    """The end of a log: its last number and whole line, and a newline in `lead` if the file does not end with one."""
 
     seq: int
     line: bytes
@@ -72,7 +71,7 @@ class Tail(NamedTuple):
 
 
 def read_tail(files: LogFiles) -> Tail:
-    """Look at the end of a log, past a line that a crash left unfinished; raises OSError when it cannot be read."""
+    """Read the end of a log, ignoring a line that a crash left unfinished; raises OSError."""
     line = b""
     lead = b""
     for path in files.newest_first():
@@ -82,7 +81,7 @@ def read_tail(files: LogFiles) -> Tail:
                     lead = _lead(file)
                 for candidate in _lines_backwards(file):
                     if line and b'"seq"' not in candidate:
-                        continue  # lines of a published log: only a number is still looked for
+                        continue  # a published log has lines without numbers
                     record = parse(candidate)
                     if record is None:
                         continue
@@ -95,7 +94,7 @@ def read_tail(files: LogFiles) -> Tail:
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """Return the record on a line, or None when the line is torn or no record."""
+    """Return the record on a line, or None if the line is torn or not a record."""
     try:
         record = decode(line)
     except ValueError:
@@ -104,7 +103,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def _lead(file: BinaryIO) -> bytes:
-    """Return what ends a last line that has no end, so that nothing is glued to it."""
+    """Return a newline if the last line has none."""
     size = file.seek(0, os.SEEK_END)
     if not size:
         return b""
@@ -113,9 +112,9 @@ def _lead(file: BinaryIO) -> bytes:
 
 
 def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file that are not empty, the last one first, without their ends."""
+    """Yield the non-empty lines of a file, the last one first, without newlines."""
     position = file.seek(0, os.SEEK_END)
-    rest: list[bytes] = []  # pieces of a line whose start has not been seen, the last piece first
+    rest: list[bytes] = []  # pieces of a line whose start was not read yet, the last piece first
     while position:
         size = min(_CHUNK, position)
         position -= size

@@ -1,4 +1,8 @@
-"""Let a log have one writer at a time, across processes."""
+"""Allow one writer at a time for a log, across processes.
+
+The library `filelock` does not fit: on file systems without locks it fails, or leaves a lock that outlives a crash, and
+it does not say which process holds a lock.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,15 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # no such locks on this platform: the second writer goes unnoticed
+except ImportError:  # no such locks on this platform: a second writer goes unnoticed
     fcntl = None  # type: ignore[assignment]
 
-#: File systems without locks answer with one of these; there too, the second writer goes unnoticed.
+#: Errors of file systems without locks; there too, a second writer goes unnoticed.
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class SessionLogBusy(RuntimeError):
-    """Somebody else is writing this log; `pid` says who, None when that cannot be told."""
+    """Another writer has this log open; `pid` is its process, None if unknown."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         who = "another process" if pid is None else f"process {pid}"
@@ -31,42 +35,32 @@ class SessionLogBusy(RuntimeError):
 
 
 class LogLock:
-    """Hold the lock on one log; it ends with the process, however that ends."""
+    """Hold the lock of one log until `release`, or until the process ends."""
 
     def __init__(self, path: Path, log: Path) -> None:
-        """Take the lock of `log` by means of the file `path`.
+        """Lock the file `path` for `log`, and write the id of this process into it.
 
-        Raises SessionLogBusy when somebody else holds it, OSError when the file cannot be made.
+        Raises SessionLogBusy when the lock is held already, OSError when the file cannot be opened.
         """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if fcntl is not None:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            pid = _pid(self._descriptor)
+            pid = os.pread(self._descriptor, 32, 0).strip()
             os.close(self._descriptor)
-            raise SessionLogBusy(log, pid) from None
+            raise SessionLogBusy(log, int(pid) if pid.isdigit() else None) from None
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 os.close(self._descriptor)
                 raise
-        self._say_who()
-
-    def _say_who(self) -> None:
         try:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
         except OSError:
-            # On a full disk the lock still holds; whoever comes second is only told less.
+            # On a full disk the lock still holds; the next process only learns less about it.
             pass
 
     def release(self) -> None:
-        """Let the next writer in. The file stays: removing it could take it from under somebody who waits."""
+        """Allow the next writer. The file stays: another process may have it open and wait for its lock."""
         os.close(self._descriptor)
-
-
-def _pid(descriptor: int) -> int | None:
-    try:
-        return int(os.pread(descriptor, 32, 0))
-    except (OSError, ValueError):
-        return None

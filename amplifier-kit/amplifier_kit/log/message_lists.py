@@ -1,9 +1,8 @@
-"""Write a growing list of messages as what was added to it since the last time.
+"""Write a growing list of messages as the items added since the last time.
 
-A list is known by a hash: the sha256 of the sha256 digests of its items' JSON, one after the other. A request usually
-repeats the request before it, apart from the end, where reminders come and go; when the history is compacted, messages
-in the middle are dropped or shortened. So a list refers to an earlier one, says what it keeps of it, and appends the
-rest.
+A list is named by a hash: the sha256 of the concatenated sha256 digests of its items' JSON. A request usually repeats
+the request before it, except at the end, where reminders come and go; compaction drops or shortens messages in the
+middle. So a list refers to an earlier one, says which items it keeps, and appends the rest.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from typing import Any, NamedTuple
 from amplifier_kit.guard.private_files import replace_unmasked
 from amplifier_kit.log.encoding import decode, digest, encode
 
-#: What is kept of a base: its first items, or a mixture, in order, of ranges of it and numbers of appended items.
+#: Which items of a base are kept: the first ones, or a sequence of ranges and numbers of appended items.
 Keep = int | list[Any]
 
-#: Keys under which lists of messages are found, whatever their items look like.
+#: Keys whose lists are messages, whatever their items look like.
 MESSAGE_KEYS = frozenset({"messages", "input", "contents"})
 
 #: How many lists are remembered, and how many items in all of them together.
@@ -33,18 +32,18 @@ DIGEST = 32
 
 
 class Chain(NamedTuple):
-    """A list that was written: its name, and the digests of its items, one after the other."""
+    """A list that was written: its name, and the concatenated digests of its items."""
 
     name: str
     digests: bytes
 
     @property
     def length(self) -> int:
-        """How many items the list has."""
+        """The number of items."""
         return len(self.digests) // DIGEST
 
     def items(self) -> list[bytes]:
-        """Return the digests one by one."""
+        """Return the digest of each item."""
         return [self.digests[at : at + DIGEST] for at in range(0, len(self.digests), DIGEST)]
 
 
@@ -54,32 +53,32 @@ class Delta(NamedTuple):
     chain: Chain
     base: Chain | None
     keep: Keep
-    #: Which items are appended.
+    #: The indexes of the appended items.
     added: Sequence[int]
 
 
 def is_message_list(key: str, items: Sequence[Any]) -> bool:
-    """Tell whether a list is one of messages: by the key it is found under, or by the roles of its items."""
+    """Return whether a list holds messages, judging by its key or by the roles of its items."""
     if not items or not all(isinstance(item, dict) for item in items):
         return False
     return key in MESSAGE_KEYS or all("role" in item for item in items)
 
 
 def chain_of(items: Iterable[Any]) -> Chain:
-    """Return what a list is known by."""
+    """Return the name and digests of a list."""
     return chain_of_digests(sha256(encode(item)).digest() for item in items)
 
 
 def chain_of_digests(digests: Iterable[bytes]) -> Chain:
-    """Return what a list is known by, given the digests of its items."""
+    """Return the name and digests of a list, given the digests of its items."""
     joined = b"".join(digests)
     return Chain(f"sha256:{sha256(joined).hexdigest()}", joined)
 
 
-def put_together(base: list[Any], keep: Keep | None, added: list[Any]) -> list[Any]:
-    """Return the list that keeps of `base` what `keep` says (None: all of it) and takes the rest from `added`.
+def apply_delta(base: list[Any], keep: Keep | None, added: list[Any]) -> list[Any]:
+    """Return the items of `base` that `keep` selects (None: all), combined with `added`.
 
-    Raises ValueError for a `keep` that is not to be understood.
+    Raises ValueError for an invalid `keep`.
     """
     if keep is None:
         return [*base, *added]
@@ -94,19 +93,19 @@ def put_together(base: list[Any], keep: Keep | None, added: list[Any]) -> list[A
         elif isinstance(step, list) and len(step) == 2 and all(isinstance(end, int) for end in step):
             whole += base[step[0] : step[1]]
         else:
-            raise ValueError(f"{step!r} says nothing about what a list keeps")
+            raise ValueError(f"invalid step {step!r} in `keep`: expected a number or a pair of numbers")
     return whole
 
 
 class ListTracker:
-    """Remember the lists written last, in little memory, and find what a new one has in common with them."""
+    """Remember the last lists by their digests, and find the items that a new one shares with them."""
 
     def __init__(self) -> None:
-        #: The most recent one last.
+        #: The most recent last.
         self._chains: list[Chain] = []
 
     def follow(self, items: Sequence[Any]) -> Delta:
-        """Return how a list follows from those remembered; `remember` it once it is written."""
+        """Return how a list follows from the remembered ones; `remember` it once it is written."""
         chain = chain_of(items)
         base, common = None, 0
         for known in reversed(self._chains):
@@ -118,7 +117,7 @@ class ListTracker:
         return self._splice(chain)
 
     def _splice(self, chain: Chain) -> Delta:
-        """Find the list with most items in common, wherever they are; with few in common, start anew."""
+        """Use the list with most items in common, wherever they are; with few in common, none."""
         digests = chain.items()
         best = Delta(chain, None, 0, range(len(digests)))
         for known in reversed(self._chains):
@@ -128,29 +127,29 @@ class ListTracker:
         return best
 
     def remember(self, delta: Delta) -> None:
-        """Remember a list that was written, in place of the one it is largely made of."""
+        """Remember a list that was written, instead of a base that it largely contains."""
         replaced = {delta.chain.name}
         if delta.base is not None and 2 * (delta.chain.length - len(delta.added)) > delta.base.length:
             replaced.add(delta.base.name)
         self.restore([*(known for known in self._chains if known.name not in replaced), delta.chain])
 
     def restore(self, chains: list[Chain]) -> None:
-        """Remember these, as far as there is room."""
+        """Remember these, the most recent ones if there are too many."""
         self._chains = chains[-_CHAINS:]
         while len(self._chains) > 1 and sum(chain.length for chain in self._chains) > _ITEMS:
             del self._chains[0]
 
     def remembered(self) -> list[Chain]:
-        """Return what is remembered, the most recent last."""
+        """Return the remembered lists, the most recent last."""
         return list(self._chains)
 
     def forget(self) -> None:
-        """Start anew: the next list is written whole."""
+        """Forget all lists: the next one is written whole."""
         self._chains.clear()
 
 
 def common_items(first: bytes, second: bytes) -> int:
-    """Return with how many equal items two lists begin, given their digests."""
+    """Return how many items at the start of two lists are equal, given their digests."""
     low, high = 0, min(len(first), len(second)) // DIGEST
     while low < high:
         middle = (low + high + 1) // 2
@@ -162,7 +161,7 @@ def common_items(first: bytes, second: bytes) -> int:
 
 
 def _splice(chain: Chain, digests: list[bytes], base: Chain) -> Delta:
-    """Return how a list follows from `base`, going through both from front to back."""
+    """Return how a list follows from `base`, matching items from front to back."""
     places: dict[bytes, list[int]] = {}
     for place, item in enumerate(base.items()):
         places.setdefault(item, []).append(place)
@@ -188,14 +187,14 @@ def _splice(chain: Chain, digests: list[bytes], base: Chain) -> Delta:
     return Delta(chain, base, keep, added)
 
 
-#: Of the file in which the next run of a session finds the lists that the log holds already. Without it the first
-#: list is written whole; a file that does not fit the log beside it is ignored.
+#: The version of the file with the lists of a log, for the next run of its session. Without the file, the first list is
+#: written whole; a file that does not match the log is ignored.
 _VERSION = 1
 _CARRIED = 4
 
 
 def save_lists(path: Path, log: Path, line: bytes, chains: list[Chain]) -> None:
-    """Write down the most recent lists, and that `line` is the last one of the log; raises OSError."""
+    """Save the most recent lists, and `line` as the last one of the log; raises OSError."""
     content = {
         "version": _VERSION,
         "end": log.stat().st_size,
@@ -203,22 +202,22 @@ def save_lists(path: Path, log: Path, line: bytes, chains: list[Chain]) -> None:
         "hash": digest(line),
         "lists": [[chain.name, b2a_base64(chain.digests, newline=False).decode()] for chain in chains[-_CARRIED:]],
     }
-    replace_unmasked(path, encode(content))  # hashes, which no rule may touch
+    replace_unmasked(path, encode(content))  # hashes, which redaction must not change
 
 
 def load_lists(path: Path, log: Path) -> list[Chain]:
-    """Return the lists that were saved, or none when they were not or do not belong to this log."""
+    """Return the saved lists, or none if there are none for this log."""
     try:
         content = decode(path.read_bytes())
-        if content["version"] != _VERSION or not _fits(log, content):
+        if content["version"] != _VERSION or not _matches(log, content):
             return []
         return [Chain(name, a2b_base64(digests)) for name, digests in content["lists"]]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
 
-def _fits(log: Path, content: dict[str, Any]) -> bool:
-    """Tell whether the log still has the line that was its last one when the lists were saved."""
+def _matches(log: Path, content: dict[str, Any]) -> bool:
+    """Return whether the log still has the line that was its last one when the lists were saved."""
     with log.open("rb") as file:
         file.seek(content["end"] - content["line"] - 1)
         line = file.read(content["line"] + 1)

@@ -1,7 +1,6 @@
-"""Read a log, line by line, over all its files, while it is being written or long after.
+"""Read a log line by line, over all its files, also while it is being written.
 
-Lines of the published logger are understood too: no `seq`, ids and the time of the emit inside `data`, `msg` for
-`message`.
+Lines of the published logger are understood too: no `seq`, ids and the timestamp inside `data`, `msg` for `message`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, parse
-from amplifier_kit.log.message_lists import put_together
+from amplifier_kit.log.message_lists import apply_delta
 from amplifier_kit.log.record import FACTS, IDS, Record, normal_error
 from amplifier_kit.log.references import BLOB, LIST, Expansion, references
 
@@ -31,13 +30,13 @@ _LIFTED = frozenset({"timestamp", *IDS, *FACTS})
 
 
 class LogLine:
-    """One line of a log; `record` is what stands there, the properties are what it means."""
+    """One line of a log: `record` as it was written, and properties that hide the differences between writers."""
 
     __slots__ = ("_expansion", "number", "offset", "path", "raw", "record")
 
     def __init__(self, record: Record, raw: bytes, path: Path, number: int, offset: int, expansion: Expansion) -> None:
         self.record = record
-        #: The bytes of the line, without its end.
+        #: The bytes of the line, without its newline.
         self.raw = raw
         self.path = path
         #: Counted from 1 in its file.
@@ -58,7 +57,7 @@ class LogLine:
 
     @property
     def ts(self) -> str | None:
-        """When the event was emitted; published logs may know that only in `data`."""
+        """When the event was emitted; published logs may have it only in `data`."""
         emitted = self._payload.get("timestamp") if self.seq is None else None
         found = emitted if isinstance(emitted, str) else self.record.get("ts")
         return found if isinstance(found, str) else None
@@ -75,38 +74,35 @@ class LogLine:
         return found if isinstance(found, str) else None
 
     def get(self, key: str) -> Any:
-        """Return an id or a fact of the line, wherever its writer put it; None when it is not there."""
+        """Return an id or a fact of the line, wherever its writer put it; None if it has none."""
         found = self.record.get(key)
         return self._payload.get(key) if found is None and self.seq is None else found
 
     @property
     def data(self) -> dict[str, Any]:
-        """The event's own payload, short: large values are references. See `resolved`."""
+        """The payload of the event, with references for large values. See `resolved`."""
         if self.seq is not None:
             return self._payload
         return {key: value for key, value in self._payload.items() if key not in _LIFTED}
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The error, with its `message`, short; None when there is none."""
+        """The error with its `message`, and references for large values; None without an error."""
         error = self.record.get("error")
         return None if error is None else normal_error(error)
 
     def resolved(self) -> dict[str, Any]:
-        """Return the payload whole: blobs and lists are looked up now.
-
-        Raises LookupError when one of them is missing or damaged.
-        """
+        """Return the payload with all references resolved; raise LookupError if one is missing or damaged."""
         full: dict[str, Any] = self.expand(self.data)
         return full
 
     def resolved_error(self) -> dict[str, Any] | None:
-        """Return the error whole; raises like `resolved`."""
+        """Return the error with all references resolved; raises like `resolved`."""
         full: dict[str, Any] | None = self.expand(self.error)
         return full
 
     def expand(self, value: Any) -> Any:
-        """Return any value of this line whole; raises like `resolved`."""
+        """Return a value of this line with all references resolved; raises like `resolved`."""
         return self._expansion.full(value)
 
     @property
@@ -118,14 +114,14 @@ class LogLine:
         return f"<LogLine {self.seq} {self.event} at {self.path.name}:{self.number}>"
 
 
-#: How many lists are kept in memory, so that one request is made from the one before it.
+#: How many lists are kept in memory: a request is usually based on the one before it.
 _RECENT = 4
 
 
 class Source:
-    """A file that is open, its place in the log, and where in it each list was first written.
+    """An open file of a log, and where in it each list was first written.
 
-    A list refers only to lists of its own file, so that files can be deleted, the oldest first.
+    A list refers only to lists of its own file, so that old files can be deleted.
     """
 
     def __init__(self, path: Path, file: FileIO, files: LogFiles, blobs: BlobStore) -> None:
@@ -139,24 +135,24 @@ class Source:
         self.expansion = Expansion(blobs.get, self.items)
 
     def is_at(self, path: Path) -> bool:
-        """Tell whether this is the file that has the given name now."""
+        """Return whether this file has the given path now."""
         try:
             return os.path.samestat(self._identity, path.stat())
         except OSError:
             return False
 
     def note_lists(self, record: Record, offset: int) -> None:
-        """Remember that the line at `offset` holds this record, for the lists in it."""
+        """Remember where the lists of this record are: in the line at `offset`."""
         for reference in references(record):
             if LIST in reference:
                 self._places.setdefault(reference[LIST], offset)
 
     def items(self, reference: dict[str, Any]) -> list[Any]:
-        """Return the items that `{"$list": ...}` stands for, short themselves.
+        """Return the items of `{"$list": ...}`, with references for large values.
 
-        Raises LookupError when a list before it, or a blob, is missing.
+        Raises LookupError if a base or a blob is missing.
         """
-        chain, items = self._way_back(reference)
+        chain, items = self._bases(reference)
         for link in reversed(chain):
             added = link.get("append")
             if isinstance(added, dict):
@@ -164,7 +160,7 @@ class Source:
             if not isinstance(added, list):
                 raise LookupError(f"List {link[LIST]} in {self.path} has no items")
             try:
-                items = put_together(items, link.get("keep"), added)
+                items = apply_delta(items, link.get("keep"), added)
             except ValueError as error:
                 raise LookupError(f"List {link[LIST]} in {self.path} is damaged: {error}") from error
         self._recent[reference[LIST]] = items
@@ -172,25 +168,25 @@ class Source:
             self._recent.popitem(last=False)
         return items
 
-    def _way_back(self, reference: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Any]]:
-        """Return the references to put together, the last first, and the items that they start from."""
+    def _bases(self, reference: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Any]]:
+        """Return the reference and its bases, the last first, and the items that the first of them starts from."""
         chain = [reference]
-        passed = set()
+        seen = set()
         while (base := chain[-1].get("base")) is not None:
             if base in self._recent:
                 return chain, self._recent[base]
-            if base in passed:
+            if base in seen:
                 raise LookupError(f"List {base} in {self.path} refers to itself")
-            passed.add(base)
+            seen.add(base)
             chain.append(self._find(base))
         return chain, []
 
     def _find(self, name: str) -> dict[str, Any]:
-        """Read the line again in which a list was first written."""
+        """Read the line again that first holds a list."""
         offset = self._places.get(name)
         path = next((path for path in (self.path, *self._files.newest_first()) if self.is_at(path)), None)
         if offset is None or path is None:
-            raise LookupError(f"List {name} is nowhere in {self.path}")
+            raise LookupError(f"List {name} is missing in {self.path}")
         with path.open("rb") as file:
             file.seek(offset)
             record = parse(file.readline())
@@ -201,7 +197,7 @@ class Source:
 
 
 class TornLine(NamedTuple):
-    """A line that holds no record: a crash cut it short, or something else damaged it."""
+    """A line without a record: cut off by a crash, or damaged."""
 
     path: Path
     #: Counted from 1 in its file.
@@ -211,12 +207,12 @@ class TornLine(NamedTuple):
 
 
 class LogReader:
-    """Read a log and keep the place: every `poll` gives the lines that have come since the last one."""
+    """Read a log and keep the position: every `poll` yields the lines added since the last one."""
 
     def __init__(self, location: Path | str, on_torn: Callable[[TornLine], object] | None = None) -> None:
-        """Read the log of a session's folder, or of a file; `on_torn` is told of lines that hold no record.
+        """Read the log of a session's folder, or a file; `on_torn` is called for lines without a record.
 
-        Without `on_torn` they are logged as warnings. A log that does not exist has no lines.
+        Without `on_torn` they are logged as warnings. A missing log has no lines.
         """
         self._files = LogFiles.at(location)
         self._on_torn = on_torn or _warn
@@ -228,7 +224,7 @@ class LogReader:
         self._offset = 0
 
     def poll(self) -> Iterator[LogLine]:
-        """Yield the lines that are there and were not yielded yet; a last one that is unfinished waits."""
+        """Yield the new lines; an unfinished last one waits for the next call."""
         while True:
             source = self._source or self._open_next()
             if source is None:
@@ -237,14 +233,14 @@ class LogReader:
             number = self._number_of(source)
             if number is None:
                 return
-            # Nothing is added to a rotated file, but something perhaps was just before it became one.
+            # Lines may have been added just before the file was rotated.
             yield from self._rest_of(source)
             self.report_unfinished()
             self._done = number
             self.close()
 
     def report_unfinished(self) -> None:
-        """Report what follows the last whole line, if anything does."""
+        """Report an unfinished last line, if there is one."""
         if self._source is None:
             return
         self._source.file.seek(self._offset)
@@ -253,7 +249,7 @@ class LogReader:
             self._on_torn(TornLine(self._source.path, self._number + 1, self._offset, len(rest)))
 
     def close(self) -> None:
-        """Close the file at hand; a later poll starts with the first file that was not read to its end."""
+        """Close the current file; a later poll starts with the first file that was not read to its end."""
         source, self._source = self._source, None
         if source is not None:
             source.file.close()
@@ -265,7 +261,7 @@ class LogReader:
         return bool(numbers) and numbers[0] > 1
 
     def _open_next(self) -> Source | None:
-        """Open the file after those that were read, if there is one."""
+        """Open the next file, if there is one."""
         files = self._files
         while True:
             number = next((number for number in files.numbers() if number > self._done), None)
@@ -278,14 +274,14 @@ class LogReader:
                 self._done = number  # deleted just now
                 continue
             if number is None and any(number > self._done for number in files.numbers()):
-                file.close()  # rotated between the two looks: the one set aside comes first
+                file.close()  # rotated meanwhile: the rotated file comes first
                 continue
             self._source = Source(path, file, files, self.blobs)
             self._number = self._offset = 0
             return self._source
 
     def _number_of(self, source: Source) -> int | None:
-        """Return the number under which the file at hand was set aside, None while it is the one being written."""
+        """Return the number of the current file if it was rotated, None while it is being written."""
         for number in self._files.numbers():
             path = self._files.rotated(number)
             if number > self._done and source.is_at(path):
@@ -294,7 +290,7 @@ class LogReader:
         return None
 
     def _rest_of(self, source: Source) -> Iterator[LogLine]:
-        # A fresh buffer every time: a writer may have taken back the half line at the end of the last one.
+        # A new buffer every time: the writer may have removed the partial line at the end of the last one.
         source.file.seek(self._offset)
         buffer = io.BufferedReader(source.file, _BUFFER)
         try:
@@ -302,7 +298,7 @@ class LogReader:
                 ended = raw.endswith(b"\n")
                 record = parse(raw)
                 if record is None and not ended:
-                    return  # it is being written, or was never finished
+                    return  # being written, or never finished
                 number, offset = self._number + 1, self._offset
                 self._offset += len(raw)
                 self._number += ended
@@ -319,7 +315,7 @@ class LogReader:
 
 
 def read_log(location: Path | str, on_torn: Callable[[TornLine], object] | None = None) -> Iterator[LogLine]:
-    """Yield the lines of a log, the oldest first, over all its files; a torn line is reported and skipped."""
+    """Yield the lines of a log, the oldest first, over all its files; torn lines are reported and skipped."""
     reader = LogReader(location, on_torn)
     try:
         yield from reader.poll()
@@ -329,4 +325,4 @@ def read_log(location: Path | str, on_torn: Callable[[TornLine], object] | None 
 
 
 def _warn(torn: TornLine) -> None:
-    logger.warning("Skipped %s:%d: %d bytes that hold no record", torn.path, torn.number, torn.length)
+    logger.warning("Skipped %s:%d: %d bytes without a record", torn.path, torn.number, torn.length)

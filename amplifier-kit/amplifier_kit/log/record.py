@@ -1,5 +1,5 @@
-"""Lay a record out as a line of schema v1: its keys in the schema's order, one space after colons and commas between
-them, so that `grep '"event": "session:start"'` finds what it looks for."""
+"""Turn a record into a line of schema v1: its keys in the schema's order, with one space after the colons and commas
+between them, so that `grep '"event": "session:start"'` works."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from amplifier_kit.log.encoding import encode
 
 Record = dict[str, Any]
 
-SCHEMA = {"name": "amplifier.log", "ver": "1.0.0"}
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 IDS = ("session_id", "parent_id", "trace_id", "turn_id", "span_id", "parent_span_id", "request_id")
 _NAMES = ("component", "module", "status")
 FACTS = (*_NAMES, "duration_ms")
 
 _ORDER = ("ts", "lvl", "schema", "event", *IDS, "seq", *FACTS, "data", "error", "dropped", "redaction", "prev")
 _KNOWN = frozenset(_ORDER)
-#: How many combinations of ids, and of names, are kept ready.
 _MAX_READY = 512
 _LINE_ENDS = [(chr(code).encode(), b"\\u%04x" % code) for code in (0x85, 0x2028, 0x2029)]
 _PREV = b'"prev": "sha256:'
@@ -28,10 +25,10 @@ _PREV = b'"prev": "sha256:'
 def compose(
     record: Record, seq: int, dropped: int, prev: str | None, now: Callable[[], str], short: Callable[[Any], bytes]
 ) -> bytes:
-    """Return the line, without its end; `short` gives the JSON of an object in few bytes.
+    """Return the line without its newline; `short` encodes an object, with large values replaced by references.
 
     A missing time, level or payload is filled in; an error that is a text, or has the published key `msg`,
-    becomes an object with `message`; `seq`, `dropped` and `prev` are the writer's alone. Raises what `short` raises.
+    becomes an object with `message`; `seq`, `dropped` and `prev` of the record are ignored. Raises what `short` raises.
     """
     get = record.get
     data, error, duration, redaction = get("data"), get("error"), get("duration_ms"), get("redaction")
@@ -68,12 +65,12 @@ def compose(
 
 
 def has_hash(line: bytes) -> bool:
-    """Return whether a line carries the hash of the one before it."""
+    """Return whether a line has the hash of the one before it."""
     return line[-len(_PREV) - 66 :].startswith(_PREV)
 
 
 def _on_one_line(line: bytes) -> bytes:
-    """Escape the characters, other than newline, at which some readers end a line; JSON has them in texts only."""
+    """Escape the characters besides newline at which some readers end a line; JSON has them in strings only."""
     for character, escaped in _LINE_ENDS:
         line = line.replace(character, escaped)
     return line
@@ -92,7 +89,7 @@ def _fields(keys: tuple[str, ...], values: tuple[Any, ...]) -> bytes:
         pass
     pairs = zip(keys, values, strict=True)
     fields = b"".join(b'"%b": %b, ' % (key.encode(), encode(value)) for key, value in pairs if value is not None)
-    if all(value is None or type(value) is str for value in values):  # 1 and True are equal, but not alike
+    if all(value is None or type(value) is str for value in values):  # 1 and True are equal keys
         if len(_ready) >= _MAX_READY:
             _ready.clear()
         _ready[values] = fields
@@ -100,7 +97,7 @@ def _fields(keys: tuple[str, ...], values: tuple[Any, ...]) -> bytes:
 
 
 def normal_error(error: Any) -> dict[str, Any]:
-    """Return an error as the schema has it: an object with `message`."""
+    """Return an error as an object with `message`, as the schema has it."""
     if not isinstance(error, dict):
         return {"message": error if isinstance(error, str) else str(error)}
     if "message" in error or "msg" not in error:

@@ -1,10 +1,10 @@
-"""Keep lines short: swap large values for references to blobs, and growing lists for what was added to them.
+"""Keep lines short: replace large values by references to blobs, and growing lists by the items added to them.
 
-- `{"$blob": "sha256:...", "bytes": N, "preview": "..."}` stands for the value whose JSON is that blob.
-- `{"$list": NAME, "base": NAME, "keep": K, "append": [...]}` stands for the first K items of the list `base`, then the
-  appended ones. Without `keep` it is all items of the base, without `base` none. K may also be a list of steps: a pair
-  [a, b] takes the items from a up to b of the base, a number so many of the appended ones. `append` may be a blob.
-- `{"$literal": {...}}` stands for that object, which only looks like one of these three.
+- `{"$blob": "sha256:...", "bytes": N, "preview": "..."}` is the value whose JSON is that blob.
+- `{"$list": NAME, "base": NAME, "keep": K, "append": [...]}` is the first K items of the list `base`, then the appended
+  ones. Without `keep` it is all items of the base, without `base` none. K may also be a list of steps: a pair [a, b]
+  takes the items from a up to b of the base, a number takes that many of the appended ones. `append` may be a blob.
+- `{"$literal": {...}}` is an object that only looks like one of these three.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from amplifier_core.data import clean
 from amplifier_kit.log.blobs import LIMIT, BlobStore
-from amplifier_kit.log.encoding import encode, plain
+from amplifier_kit.log.encoding import encode
 from amplifier_kit.log.message_lists import Delta, ListTracker, is_message_list
 
 BLOB, LIST, LITERAL = "$blob", "$list", "$literal"
 MARKS = frozenset({BLOB, LIST, LITERAL})
 
-#: What every mark begins with when it is a key. Content without it needs no second look.
+#: Every mark begins with this when it is a key; content without it has none.
 _MAYBE_MARK = b'"$'
 
 
@@ -29,11 +30,11 @@ class Shortener:
     def __init__(self, blobs: BlobStore, lists: ListTracker) -> None:
         self._blobs = blobs
         self._lists = lists
-        #: The lists of the line at hand.
+        #: The lists of the current line.
         self.written: list[Delta] = []
 
     def shorten(self, fields: dict[str, Any]) -> bytes:
-        """Return the JSON of an object with every large value in it swapped for a reference.
+        """Return the JSON of an object with every large value in it replaced by a reference.
 
         The blobs are on disk when this returns. Raises OSError when one cannot be stored.
         """
@@ -43,9 +44,9 @@ class Shortener:
         # The object itself stays in the line, however many small values it has.
         try:
             return encode(self._fields(fields))
-        except RecursionError:  # no JSON yet: it is nested without end
+        except RecursionError:  # not cleaned yet, and nested too deeply
             self.written.clear()
-            return encode(self._fields(plain(fields)))
+            return encode(self._fields(clean(fields)))
 
     def confirm(self) -> None:
         """Remember the lists of the line that was just written, so that later ones may refer to them."""
@@ -54,7 +55,7 @@ class Shortener:
         self.written.clear()
 
     def _short(self, key: str, value: Any) -> Any:
-        """Return what stands for the value found under `key`."""
+        """Return the value under `key`, or a reference to it."""
         if not isinstance(value, (str, dict, list, tuple)):
             return value
         encoded = encode(value)
@@ -74,11 +75,11 @@ class Shortener:
         return short if MARKS.isdisjoint(short) else {LITERAL: short}
 
     def _unless_large(self, value: Any, seen: int) -> Any:
-        """Return a container whose large values are swapped already, or, when it is still large, a blob of it."""
+        """Return a container whose large values are replaced already, or a blob of it if it is still large."""
         encoded = encode(value)
         if len(encoded) <= LIMIT:
             return value
-        # Lists inside a blob are not found by readers of the lines: none may be the base of another.
+        # Readers of lines do not look for lists inside a blob, so none of them may be the base of another.
         del self.written[seen:]
         return self._blobs.put(value, encoded)
 
@@ -97,13 +98,10 @@ class Shortener:
 
 
 class Expansion:
-    """Put back what references stand for."""
+    """Replace references by their values."""
 
     def __init__(self, blob: Callable[[str], Any], items: Callable[[dict[str, Any]], list[Any]]) -> None:
-        """Find the value of a blob by its name, and the (short) items of a list by what stands for it.
-
-        Both raise LookupError for what cannot be found.
-        """
+        """`blob` returns the value of a blob, `items` the items of a list reference; both raise LookupError."""
         self._blob = blob
         self._items = items
 
@@ -121,13 +119,13 @@ class Expansion:
 
 
 def fields_of(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the object that `$literal` stands for, or the object itself."""
+    """Return the object inside `$literal`, or the object itself."""
     literal = value.get(LITERAL)
     return literal if isinstance(literal, dict) and len(value) == 1 else value
 
 
 def references(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the references to blobs and lists in a value as it stands in a line, outer ones first."""
+    """Yield the references to blobs and lists in a value of a line, outer ones first."""
     if isinstance(value, list):
         for item in value:
             yield from references(item)

@@ -1,4 +1,4 @@
-"""Make a log smaller on request: `amplifier session cleanup --keep-rotated N` does. Nothing here happens by itself."""
+"""Delete old parts of a log on request (`amplifier session cleanup --keep-rotated N`), never automatically."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ _ROTATED = re.compile(r"^(.+)\.[1-9][0-9]*\.jsonl$")
 _BLOCK = 1 << 20
 #: A reference has at most this many bytes; blocks overlap by as much.
 _OVERLAP = 256
-#: Seconds after which a half-written blob belongs to nobody.
+#: Seconds after which a partly written blob is abandoned.
 _ABANDONED = 3600
 
 
 class Pruned(NamedTuple):
-    """What was deleted, and what was kept."""
+    """How many blobs were deleted and kept."""
 
     deleted: int
-    #: Bytes that were freed.
+    #: In bytes.
     freed: int
     kept: int
 
 
 def prune_rotated(location: Path | str, keep: int, *, dry_run: bool = False) -> list[Path]:
-    """Delete all but the `keep` newest rotated files of a log, never the one being written; return what was deleted.
+    """Delete all but the `keep` newest rotated files of a log, never the one being written; return the deleted ones.
 
-    With `dry_run` nothing is deleted, and what would be is returned. The numbers of the lines that are left do not
-    change. Blobs stay until `prune_blobs`. Raises ValueError for a negative `keep`, OSError when a file cannot be
-    deleted.
+    With `dry_run` nothing is deleted. Line numbers do not change, and blobs stay until `prune_blobs`. Raises ValueError
+    for a negative `keep`, OSError if a file cannot be deleted.
     """
     if keep < 0:
         raise ValueError(f"keep must not be negative, got {keep}")
@@ -50,10 +49,10 @@ def prune_rotated(location: Path | str, keep: int, *, dry_run: bool = False) -> 
 
 
 def prune_blobs(location: Path | str) -> Pruned:
-    """Delete the blobs that no line of any session sharing them refers to, and those left half-written by a crash.
+    """Delete the blobs that no line of any session sharing them refers to, and those that a crash left incomplete.
 
-    `location` is a session's folder; the sessions that share its blobs are those beside it. Raises SessionLogBusy when
-    one of them is being written: its next line might refer to what is deleted here.
+    `location` is a session's folder; the sessions that share its blobs are beside it. Raises SessionLogBusy if one of
+    them is being written: its next line might refer to a deleted blob.
     """
     files = LogFiles.at(location)
     folder = files.blobs.resolve()
@@ -75,7 +74,7 @@ def prune_blobs(location: Path | str) -> Pruned:
 
 
 def _sharing(directory: Path, folder: Path) -> Iterator[Path]:
-    """Yield the sessions whose blobs lie in `folder`."""
+    """Yield the folders of the sessions whose blobs are in `folder`."""
     home = folder.parent.parent
     beside = {home, directory.resolve().parent}
     for candidate in sorted({path for parent in beside for path in parent.iterdir() if path.is_dir()}):
@@ -84,7 +83,7 @@ def _sharing(directory: Path, folder: Path) -> Iterator[Path]:
 
 
 def _logs_in(directory: Path) -> list[LogFiles]:
-    """Return the logs in a folder: usually one, several where a template puts them side by side."""
+    """Return the logs in a folder: usually one, several if a template puts them there."""
     names = {_ROTATED.sub(r"\1.jsonl", path.name) for path in directory.glob("*.jsonl")}
     return [LogFiles(directory, name) for name in sorted(names)]
 
@@ -105,7 +104,7 @@ def _reachable(store: BlobStore, logs: list[LogFiles]) -> set[str]:
 
 
 def _references_in(path: Path) -> Iterator[str]:
-    """Yield what a file refers to, read in blocks: lines and blobs may be long."""
+    """Yield the blobs that a file refers to; read in blocks, since lines and blobs may be long."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.encoding import decode, digest
-from amplifier_kit.log.message_lists import Chain, chain_of, chain_of_digests, put_together
+from amplifier_kit.log.message_lists import Chain, apply_delta, chain_of, chain_of_digests
 from amplifier_kit.log.reader import LogLine, LogReader, TornLine
 from amplifier_kit.log.references import BLOB, LIST, references
 
@@ -22,7 +22,7 @@ _LISTS_REMEMBERED = 16
 
 
 class Problem(NamedTuple):
-    """Something that does not fit, and where."""
+    """An inconsistency, and where it is."""
 
     kind: Kind
     path: Path
@@ -33,18 +33,18 @@ class Problem(NamedTuple):
 
 @dataclass
 class LogReport:
-    """What a log was found to be."""
+    """The result of checking a log."""
 
     lines: int = 0
     #: Lines without `seq`, written by the published logger.
     unnumbered: int = 0
-    #: Lines that carry the hash of the one before.
+    #: Lines that have the hash of the one before.
     chained: int = 0
-    #: Lines that the writer itself says were lost.
+    #: Lines that the writer reported as lost.
     dropped: int = 0
     first_seq: int | None = None
     last_seq: int | None = None
-    #: The hash of the last line: kept elsewhere, it shows later whether the end was cut off.
+    #: The hash of the last line; stored elsewhere, it shows later whether the end was cut off.
     head: str | None = None
     torn: list[TornLine] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -52,12 +52,12 @@ class LogReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is missing or changed. Torn lines and counted losses are no lie of the log's."""
+        """Whether nothing is missing or changed. Torn lines and reported losses are not problems."""
         return self.problem_count == 0
 
 
 def verify_log(location: Path | str) -> LogReport:
-    """Read a log from its first file to its last and report everything that does not fit; raises OSError."""
+    """Read a log from its first file to its last and report every inconsistency; raises OSError."""
     report = LogReport()
     reader = LogReader(location, report.torn.append)
     check = _Check(report, reader.blobs, starts_late=reader.starts_late)
@@ -71,18 +71,18 @@ def verify_log(location: Path | str) -> LogReport:
 
 
 class _Check:
-    """Check line after line."""
+    """Check the lines of a log one after the other."""
 
     def __init__(self, report: LogReport, blobs: BlobStore, *, starts_late: bool) -> None:
         self._report = report
         self._blobs = blobs
         self._starts_late = starts_late
         self._good_blobs: OrderedDict[str, None] = OrderedDict()
-        #: The lists met last.
+        #: The last lists.
         self._lists: OrderedDict[str, Chain] = OrderedDict()
 
     def line(self, line: LogLine) -> None:
-        """Check one line, given the ones before it."""
+        """Check one line against the ones before it."""
         report = self._report
         report.lines += 1
         self._check_number(line)
@@ -116,7 +116,7 @@ class _Check:
         prev = line.record.get("prev")
         if prev is None:
             if self._report.chained:
-                self._add("chain", line, "it has no hash of the line before it, as the lines before it have")
+                self._add("chain", line, "it has no hash of the line before it, unlike the lines before it")
             return
         self._report.chained += 1
         before = self._report.head
@@ -149,15 +149,15 @@ class _Check:
             self._check_references(line, decode(content))
 
     def _check_list(self, line: LogLine, reference: dict[str, Any]) -> None:
-        """Check that a list has the items that its name says."""
+        """Check the items of a list against its name."""
         name, base = reference[LIST], reference.get("base")
         start = [] if base is None else self._digests_of(line, base)
         added = line.expand(reference.get("append"))
         if not isinstance(added, list):
             raise LookupError(f"List {name} has no items")
-        chain = chain_of_digests(put_together(start, reference.get("keep"), chain_of(added).items()))
+        chain = chain_of_digests(apply_delta(start, reference.get("keep"), chain_of(added).items()))
         if chain.name != name:
-            raise LookupError(f"List {name} has other items than its name says")
+            raise LookupError(f"List {name} is damaged: its items do not match its name")
         self._lists[name] = chain
         self._lists.move_to_end(name)
         if len(self._lists) > _LISTS_REMEMBERED:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from amplifier_kit.log.message_lists import (
     ListTracker,
+    apply_delta,
     chain_of,
     chain_of_digests,
     common_items,
     is_message_list,
-    put_together,
 )
 
 #: One key each: the order of keys is part of what an item is.
@@ -40,14 +40,14 @@ def test_a_list_has_one_name(first: list[Any], second: list[Any]) -> None:
 
 
 @given(st.lists(items, min_size=1, max_size=6))
-def test_every_list_can_be_put_together_again(lists: list[list[Any]]) -> None:
+def test_every_list_can_be_apply_delta_again(lists: list[list[Any]]) -> None:
     """Whatever lists come one after the other, each is its base and what it adds."""
     tracker = ListTracker()
     known: dict[str, list[Any]] = {}
     for growing in lists:
         delta = tracker.follow(growing)
         base = known[delta.base.name] if delta.base is not None else []
-        assert put_together(base, delta.keep, [growing[index] for index in delta.added]) == growing
+        assert apply_delta(base, delta.keep, [growing[index] for index in delta.added]) == growing
         tracker.remember(delta)
         known[delta.chain.name] = growing
 
@@ -129,8 +129,8 @@ def test_what_is_remembered_is_bounded() -> None:
 @pytest.mark.parametrize("keep", [["x"], [[1]], [[1, 2, 3]], [["a", "b"]], [None]])
 def test_steps_that_make_no_sense_are_refused(keep: list[Any]) -> None:
     """A damaged log is not read as something else."""
-    with pytest.raises(ValueError, match="says nothing about what a list keeps"):
-        put_together([1, 2, 3], keep, [4])
+    with pytest.raises(ValueError, match=r"invalid step .* in `keep`"):
+        apply_delta([1, 2, 3], keep, [4])
 
 
 def test_what_counts_as_a_list_of_messages() -> None:

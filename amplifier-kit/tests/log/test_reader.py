@@ -125,8 +125,8 @@ def test_torn_lines_are_logged(tmp_path: Path, record: Make, caplog: pytest.LogC
     with caplog.at_level(logging.WARNING):
         assert len(list(read_log(tmp_path))) == 1
     assert [entry.getMessage() for entry in caplog.records] == [
-        f"Skipped {tmp_path / 'events.jsonl'}:4: 8 bytes that hold no record",
-        f"Skipped {tmp_path / 'events.jsonl'}:5: 3 bytes that hold no record",
+        f"Skipped {tmp_path / 'events.jsonl'}:4: 8 bytes without a record",
+        f"Skipped {tmp_path / 'events.jsonl'}:5: 3 bytes without a record",
     ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.encoding import encode
-from amplifier_kit.log.message_lists import ListTracker, put_together
+from amplifier_kit.log.message_lists import ListTracker, apply_delta
 from amplifier_kit.log.references import Expansion, Shortener, fields_of, references
 
 marks = st.sampled_from(["$blob", "$list", "$literal", "base", "append", "keep", "bytes", "preview"])
@@ -55,7 +55,7 @@ class Written:
         added = reference["append"]
         if isinstance(added, dict):
             added = self.blobs.get(added["$blob"])
-        return put_together(kept, reference.get("keep"), added)
+        return apply_delta(kept, reference.get("keep"), added)
 
     def read(self, short: Any) -> Any:
         return Expansion(self.blobs.get, self.items).full(short)

@@ -150,7 +150,7 @@ def test_a_list_without_its_base(folder: Path) -> None:
     """A base has to come before the list that refers to it."""
     edit(folder, lambda lines: lines.__delitem__(slice(0, 5)))
     problems = [problem for problem in verify_log(folder).problems if problem.kind == "list"]
-    assert "is nowhere in" in problems[0].text
+    assert "is missing in" in problems[0].text
 
 
 def test_torn_lines_are_no_fault(folder: Path, record: Make) -> None:

@@ -37,7 +37,7 @@ class Disk:
 @pytest.fixture(autouse=True)
 def look_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at the file before every line, so that no test depends on time."""
-    monkeypatch.setattr("amplifier_kit.log.writer.LOOK_EVERY", -1.0)
+    monkeypatch.setattr("amplifier_kit.log.writer.CHECK_EVERY", -1.0)
 
 
 def test_a_full_disk_loses_lines_and_counts_them(
@@ -59,8 +59,8 @@ def test_a_full_disk_loses_lines_and_counts_them(
     assert report.dropped == 3
     said = capfd.readouterr().err
     assert said == (
-        f"amplifier: session log {tmp_path / 'events.jsonl'}: cannot write: No space left on device. The session goes "
-        "on; lines are lost until this is mended, and the next one that fits says how many.\n"
+        f"amplifier: session log {tmp_path / 'events.jsonl'}: cannot write: No space left on device. The session "
+        "continues; lines are lost until this is fixed, and the next line written says how many.\n"
     )
 
 
@@ -456,4 +456,4 @@ def test_json_of_a_lone_surrogate(tmp_path: Path, record: Make) -> None:
     with SessionLog(tmp_path) as log:
         log.write({"event": "e", "data": {1: "\ud800", "nan": float("nan"), "big": 2**80}})
     [line] = (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()
-    assert json.loads(line)["data"] == {"1": "\ufffd", "nan": None, "big": 2**80}
+    assert json.loads(line)["data"] == {"1": "\ufffd", "nan": "nan", "big": 2**80}

@@ -1,7 +1,7 @@
 """Write every event of a session to its log.
 
-`mount()` only keeps the config: the other modules are not all there yet. `on_session_ready()` registers one handler for
-every event, so that nothing depends on who announced which name, or when.
+`mount()` only stores the config, because other modules may not be mounted yet. `on_session_ready()` registers one
+observer for every event, so that nothing depends on which names modules announce, or when.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ __amplifier_module_type__ = "hook"
 CONFIG: Final = LogConfig
 __all__ = ["CONFIG", "mount", "on_session_ready"]
 
-#: The config of a mount that is not ready yet, and the recorder of one that is; both belong to one coordinator.
+#: Capabilities of one coordinator: the config until the session is ready, and the recorder from then on.
 SETUP = "hooks_logging._setup"
 RECORDER = "hooks_logging._recorder"
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Keep the config for `on_session_ready()`; raises ConfigError that names every wrong key."""
+    """Store the config for `on_session_ready()`; raises ConfigError that names every wrong key."""
     read_config(LogConfig, config, module="hooks-logging")
     coordinator.register_capability(SETUP, dict(config or {}))
 
 
 async def on_session_ready(coordinator: Any) -> None:
-    """Start recording; mounted several times in one session, the last config counts.
+    """Start recording; if the module is mounted several times, the last config counts.
 
-    Raises SessionLogBusy when another process writes this session's log.
+    Raises SessionLogBusy if another process writes this session's log.
     """
     config = coordinator.get_capability(SETUP)
     if config is None:

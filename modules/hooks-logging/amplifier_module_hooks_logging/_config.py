@@ -1,16 +1,18 @@
-"""The config keys of the module."""
+"""The config keys of the module, and the events that no config can exclude."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from fnmatch import fnmatchcase
+from typing import Annotated, Final
 
 from pydantic import Field, Strict
 
 from amplifier_kit.config import Config, expects
+from amplifier_kit.log.open_work import TRACKED
 
-__all__ = ["EXCLUDED", "LogConfig"]
+__all__ = ["ALWAYS_RECORDED", "EXCLUDED", "LogConfig", "is_always_recorded"]
 
-#: The pieces of a stream and the borders of its blocks: every block is in a line of its own, `content_block:end`.
+#: The deltas of a stream and the borders of its blocks: each block has one line anyway, `content_block:end`.
 EXCLUDED = ("llm:stream_*delta", "llm:stream_block_*", "content_block:start")
 
 _Events = Annotated[tuple[str, ...], Strict(False), expects("a list of event names")]
@@ -37,3 +39,33 @@ class LogConfig(Config):
     session_log_template: _Path | None = Field(
         None, description="Where the log lies when the app does not write one itself; null for the usual place."
     )
+
+
+#: The audit of a session, and the events from which the tree of a run is built. There is no other record of them.
+ALWAYS_RECORDED: Final = (
+    "approval:*",  # who was asked, who allowed what, which requests are pending
+    "policy:*",  # denials, and rules that an answer added
+    "tool:pre",  # the calls and their results
+    "tool:post",
+    "tool:error",
+    "artifact:write",  # which file was written, whatever the call named it
+    "hook-shell:*",  # commands that hooks ran, and those that were denied
+    "mcp:*",  # programs that were started, and servers that were not trusted
+    "sandbox:*",  # the active limits, and what they blocked
+    "module:*",  # a guard that could not be loaded
+    "session:*",  # the start of a session, its origin, its end
+    "delegate:*",  # the children it started
+    "task:*",
+    "prompt:submit",  # the turns, to which everything else belongs
+    "prompt:complete",
+    "execution:start",
+    "execution:end",
+    "orchestrator:complete",
+    "cancel:*",  # who stopped it
+    "budget:*",  # which limit stopped it
+)
+
+
+def is_always_recorded(event: str) -> bool:
+    """Return whether an event is recorded whatever the config says."""
+    return event in TRACKED or any(fnmatchcase(event, pattern) for pattern in ALWAYS_RECORDED)

@@ -1,4 +1,4 @@
-"""Write the log of a session whose app does not."""
+"""Write the log of a session whose app writes none."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from amplifier_kit.log import SessionLog
 
 
 class OwnLog:
-    """Be a log sink that writes to the session's own file, from the first record to those of the last cleanup."""
+    """A log sink that writes to the session's own file, from the first record to those of the last cleanup."""
 
     def __init__(self, coordinator: Any, template: str | None, *, verify: bool = False) -> None:
         """Open the log; raises SessionLogBusy, and ValueError for a template that cannot be filled in.
 
-        One that leads over a link out of the project, to a link, or to a control file is not opened: OSError.
+        Raises OSError for a path that leads through a link out of the project, to a link, or to a control file.
         """
         self._coordinator = coordinator
         self._path = _path_of(coordinator, template, coordinator.session_id)
@@ -28,7 +28,7 @@ class OwnLog:
         self._log: SessionLog | None = self._opened()
 
     def __call__(self, record: dict[str, Any]) -> None:
-        """Write one record; after `close` the log is opened again for it, as other modules still clean up."""
+        """Write one record; after `close` the log is reopened for it, since other modules may still clean up."""
         if self._retired or not record.get("session_id"):
             return
         if self._log is not None:
@@ -38,13 +38,13 @@ class OwnLog:
             log.write(record)
 
     def close(self) -> None:
-        """Force what was written to disk and let the next writer in."""
+        """Force the log to disk and release it."""
         log, self._log = self._log, None
         if log is not None:
             log.close()
 
     def retire(self) -> None:
-        """Close, and write nothing any more."""
+        """Close, and ignore all further records."""
         self._retired = True
         self.close()
 
@@ -54,7 +54,7 @@ class OwnLog:
         if self._project is not None:
             folder = configured_folder(folder, self._project)
             if (folder / self._path.name).is_symlink():
-                raise RefusedFileError(f"{self._path} is a link, and nothing is written through one: remove it")
+                raise RefusedFileError(f"{self._path} is a link, and logs are never written through a link: remove it")
         return SessionLog(folder, name=self._path.name, blobs=self._blobs, verify=self._verify)
 
 

@@ -1,4 +1,4 @@
-"""Hear every event of one session and hand it to `coordinator.log`, which takes it through redaction to the sinks."""
+"""Pass every event of one session to `coordinator.log`, which hands it to the log sinks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_core.events import ALL_EVENTS
 from amplifier_kit.log.open_work import TRACKED, OpenWork
-from amplifier_module_hooks_logging._config import LogConfig
-from amplifier_module_hooks_logging._kept import is_kept
+from amplifier_module_hooks_logging._config import LogConfig, is_always_recorded
 from amplifier_module_hooks_logging._own_log import OwnLog
 
 if TYPE_CHECKING:
@@ -19,48 +18,48 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NAME = "hooks-logging"
-#: Names beyond this many are decided anew each time.
-_DECIDED = 4096
+#: For how many names the decision is cached.
+_MAX_DECIDED = 4096
 
 
 class Recorder:
-    """Record the events of one coordinator, as the settings say."""
+    """Record the events of one coordinator that the config selects."""
 
     def __init__(self, coordinator: Any, settings: LogConfig) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._listed = frozenset((*ALL_EVENTS, *settings.additional_events))
         self._decided: dict[str, bool] = {}
-        self._has_told = False
+        self._has_warned = False
         self._unregister: Callable[[], None] | None = None
         self._own_log: OwnLog | None = None
-        self._unended = OpenWork(_NAME, self._write_end, self._status)
+        self._open_work = OpenWork(_NAME, self._write_end, self._status)
 
     def start(self) -> None:
-        """Register for every event; without a sink of the app's, open a log.
+        """Register for every event, and open a log unless the app has a log sink.
 
-        Raises SessionLogBusy when another process writes that log.
+        Raises SessionLogBusy if another process writes that log.
         """
         coordinator = self._coordinator
         if not _app_writes(coordinator):
             log = self._own_log = OwnLog(coordinator, self._settings.session_log_template, verify=self._settings.verify)
             coordinator.add_log_sink(log)
             coordinator.register_cleanup(log.close)
-        # After session:end, and before the log is closed: the newest goes first.
+        # Cleanups run in reverse order: after session:end, and before the log is closed.
         coordinator.register_cleanup(self.end)
         hooks = coordinator.hooks
         if hasattr(hooks, "observe"):
             self._unregister = hooks.observe(self.observe, name=_NAME)
-        else:  # a kernel without observers: an event that a hook denies is not heard
+        else:  # a kernel without observers: events that a hook denies are missed
             self._unregister = hooks.register("*", self.record, priority=self._settings.priority, name=_NAME)
 
     def end(self) -> None:
-        """Write the end of everything that was begun and never heard to end."""
+        """Write the missing ends."""
         if self._unregister is not None:
-            self._unended.end()
+            self._open_work.end()
 
     def stop(self) -> None:
-        """Hear and write nothing any more."""
+        """Stop recording."""
         if self._unregister is not None:
             self._unregister()
             self._unregister = None
@@ -68,7 +67,7 @@ class Recorder:
             self._own_log.retire()
 
     def observe(self, event: str, data: Any, outcome: Outcome) -> None:
-        """Log one event with who emitted it and, when a hook denied it, who did so and why."""
+        """Log one event with its emitter and, if a hook denied it, the hook and its reason."""
         if not self._is_wanted(event):
             return
         fields = _fields(data)
@@ -83,17 +82,17 @@ class Recorder:
         self._record(event, fields)
 
     def record(self, event: str, data: Any) -> None:
-        """Log one event; answers nothing, so that it changes nothing."""
+        """Log one event; returns None, which changes nothing."""
         if self._is_wanted(event):
             self._record(event, _fields(data))
 
     def _record(self, event: str, fields: dict[str, Any]) -> None:
-        if event in TRACKED and not self._unended.note(event, fields):
+        if event in TRACKED and not self._open_work.note(event, fields):
             return
         if self._settings.strip_raw:
             fields.pop("raw", None)
         if "event" in fields:
-            # The one name that `coordinator.log` keeps to itself.
+            # `coordinator.log` has a parameter of this name.
             fields["event_"] = fields.pop("event")
         self._coordinator.log(_level(event, fields, "INFO"), "", event=event, **fields)
 
@@ -103,7 +102,6 @@ class Recorder:
             self._coordinator.log(level, event=event, component="hook", module=_NAME, **fields)
 
     def _status(self) -> str:
-        """Return how the session stands."""
         if self._coordinator.cancellation.is_cancelled:
             return "cancelled"
         return str(getattr(getattr(self._coordinator.session, "status", None), "status", "incomplete"))
@@ -115,22 +113,22 @@ class Recorder:
     def _decide(self, event: str) -> bool:
         settings = self._settings
         covering = [pattern for pattern in settings.exclude_events if fnmatchcase(event, pattern)]
-        if is_kept(event):
+        if is_always_recorded(event):
             wanted = True
-            if covering and not self._has_told:
-                self._tell(event, covering)
+            if covering and not self._has_warned:
+                self._warn(event, covering)
         else:
             wanted = not covering and (settings.auto_discover or event in self._listed)
-        if len(self._decided) < _DECIDED:
+        if len(self._decided) < _MAX_DECIDED:
             self._decided[event] = wanted
         return wanted
 
-    def _tell(self, event: str, patterns: list[str]) -> None:
-        """Say, once, that patterns cover what is recorded all the same."""
-        self._has_told = True
+    def _warn(self, event: str, patterns: list[str]) -> None:
+        """Warn once about patterns that cover events of the audit."""
+        self._has_warned = True
         message = (
-            f"exclude_events {patterns} covers {event!r}, which is recorded nevertheless: the events are the audit; "
-            "leave out others, such as 'content_block:*'"
+            f"exclude_events {patterns} covers {event!r}, which is always recorded, because it belongs to the audit; "
+            "exclude other events, such as 'content_block:*'"
         )
         self._coordinator.log("WARNING", message, component="hook", module=_NAME)
         if not self._coordinator.parent_id:  # the config of a child is its parent's
@@ -142,14 +140,14 @@ def _fields(data: Any) -> dict[str, Any]:
 
 
 def _app_writes(coordinator: Any) -> bool:
-    """Tell whether somebody other than this module takes the records."""
+    """Return whether the app has a log sink."""
     return any(not isinstance(sink, OwnLog) for sink in coordinator.log_sinks)
 
 
 def _level(event: str, fields: dict[str, Any], usual: str) -> Any:
-    """Take the level out of an event's fields, or return the usual one; events named after errors are an ERROR.
+    """Remove the level from an event's fields and return it, or the usual one; events named after errors are ERROR.
 
-    The record itself makes an ERROR of a status or key that says so. DEBUG stays DEBUG.
+    `coordinator.log` raises the level for an error status or key. DEBUG stays DEBUG.
     """
     level = fields.pop("lvl", None) or usual
     return "ERROR" if "error" in event and level != "DEBUG" else level

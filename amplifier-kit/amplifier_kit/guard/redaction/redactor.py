@@ -151,7 +151,7 @@ class Redactor:
             }
             clean.update(scrubbed)  # fields whose names were masked
         except Exception:
-            return _without_data(record)
+            return without_data(record)
         if counts:
             clean["redaction"] = _with_earlier(record.get("redaction"), counts)
         return clean
@@ -433,7 +433,8 @@ def _with_earlier(earlier: Any, counts: Counts) -> dict[str, Any]:
     return {"applied": True, "rules": sorted(total), "counts": dict(total)}
 
 
-def _without_data(record: Mapping[str, Any]) -> dict[str, Any]:
+def without_data(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left of a log record that cannot be scrubbed: its ids, times and names."""
     kept = {
         key: item
         for key, item in record.items()

@@ -15,7 +15,7 @@ from amplifier_core.testing import MockCoordinator
 from amplifier_kit.log import read_log
 from amplifier_kit.log.open_work import TRACKED
 from amplifier_module_hooks_logging import mount, on_session_ready
-from amplifier_module_hooks_logging._kept import KEPT, is_kept
+from amplifier_module_hooks_logging._config import ALWAYS_RECORDED, is_always_recorded
 
 Plan = Callable[..., dict[str, Any]]
 
@@ -72,7 +72,7 @@ async def test_a_pattern_that_covers_the_audit_is_told_once(caplog: pytest.LogCa
             await coordinator.hooks.emit(event, {})
     assert [record["lvl"] for record in records if record["event"] == "log:entry"] == ["WARNING"]
     [message] = _told(records)
-    assert message.startswith("exclude_events ['tool:*'] covers 'tool:pre', which is recorded nevertheless")
+    assert message.startswith("exclude_events ['tool:*'] covers 'tool:pre', which is always recorded")
     assert [entry.getMessage() for entry in caplog.records] == [f"hooks-logging: {message}"]
 
 
@@ -95,14 +95,14 @@ async def test_noise_is_left_out_in_silence(config: dict[str, Any], caplog: pyte
     assert caplog.records == []
 
 
-def test_what_ends_is_written_from_is_kept() -> None:
+def test_events_that_missing_ends_are_written_from_are_always_recorded() -> None:
     """Whatever the ends of sessions, turns, calls and children are known by is recorded."""
-    assert all(is_kept(event) for event in TRACKED)
+    assert all(is_always_recorded(event) for event in TRACKED)
 
 
-def test_the_readme_lists_what_is_kept() -> None:
+def test_the_readme_lists_what_is_always_recorded() -> None:
     """The table has the very patterns of the code."""
     text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     section = text.partition("## What is always recorded")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    assert sorted(re.findall(r"`([^`]+)`", "".join(cells))) == sorted(KEPT)
+    assert sorted(re.findall(r"`([^`]+)`", "".join(cells))) == sorted(ALWAYS_RECORDED)
