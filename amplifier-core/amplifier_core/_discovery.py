@@ -35,7 +35,6 @@ _KEYWORDS = {
 
 
 def package_name(module_id: str) -> str:
-    """Return the name of the Python package that a module of that id is expected to be."""
     return f"{_PACKAGE_PREFIX}{module_id.replace('-', '_')}"
 
 
@@ -73,7 +72,7 @@ def module_entry_points(*, rescan: bool = False) -> dict[str, Any]:
 
 
 def suggest(module_id: str) -> str:
-    """Return what to do about a module that was not found: use the nearest known name, or install it."""
+    """Return advice for a module that was not found: the nearest known name, or to install it."""
     from difflib import get_close_matches
     from pkgutil import iter_modules
 
@@ -203,7 +202,7 @@ _ENTRY_POINT_CHECKS = frozenset({"mount_exists", "mount_signature", "on_session_
 
 
 class ModuleValidationError(Exception):
-    """A module was found but must not be used; `reason_code` says why to machines."""
+    """A module was found but must not be used; `reason_code` is the reason in machine-readable form."""
 
     def __init__(self, message: str, *, reason_code: str = "validation_failed") -> None:
         super().__init__(message)

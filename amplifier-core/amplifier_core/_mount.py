@@ -28,7 +28,7 @@ Ready = Callable[[Any], Any]
 
 
 class SkippedReady(NamedTuple):
-    """An on_session_ready that will not run, and why."""
+    """An on_session_ready() that does not run, and why."""
 
     module_id: str
     reason: str
@@ -47,7 +47,6 @@ class MountWave:
 
 
 def current_wave() -> MountWave | None:
-    """Return the wave under way here, if any."""
     scope = current_scope()
     return scope.wave if scope is not None else None
 
@@ -56,7 +55,7 @@ class SessionList(MutableSequence[Any]):
     """A module-level list with separate contents for every session, and common ones outside of any.
 
     Whatever runs for a session (mounts, callbacks, handlers, turns) sees that session's contents. They live and die
-    with its coordinator, and what a module added is taken back when its mount fails.
+    with its coordinator; the additions of a module whose mount fails are removed.
     """
 
     __hash__ = None  # type: ignore[assignment]  # like every list
@@ -74,7 +73,7 @@ class SessionList(MutableSequence[Any]):
         return contents
 
     def insert(self, index: int, value: Any) -> None:
-        """Insert a value; everything that adds one comes here."""
+        """Insert a value; append() and extend() call this, too."""
         contents = self._contents()
         contents.insert(index, value)
         scope = current_scope()
@@ -110,11 +109,9 @@ class SessionList(MutableSequence[Any]):
         return repr(self._contents())
 
     def copy(self) -> list[Any]:
-        """Return the contents as a plain list."""
         return self._contents().copy()
 
     def sort(self, **options: Any) -> None:
-        """Sort the contents as list.sort() does."""
         self._contents().sort(**options)
 
 
@@ -167,7 +164,7 @@ async def mount_checked(
 
 
 def _wrong_kind_hint(validator: ModuleValidator, before: dict[str, Any], coordinator: Any) -> str:
-    """Say what the module mounted instead, if it did: most likely it is listed in the wrong section."""
+    """Name the kind of module it mounted instead, if it did: most likely it is listed in the wrong section."""
     for kind, point in TYPE_TO_MOUNT_POINT.items():
         if point != validator.mount_point and not same(before.get(point), coordinator.mount_points.get(point)):
             return f". It mounted a {kind} instead: list it under '{point}'"

@@ -20,7 +20,7 @@ Undo = Callable[[], Any]
 
 
 class _Step(NamedTuple):
-    """One thing that a module did, and how to undo it."""
+    """One action of a module, and how to undo it."""
 
     number: int
     module: str | None
@@ -28,7 +28,7 @@ class _Step(NamedTuple):
 
 
 class Ledger:
-    """Keep, in order, how to undo what each module did to one coordinator."""
+    """Record, in order, how to undo the registrations of each module with one coordinator."""
 
     __slots__ = ("_count", "_owner", "_steps")
 
@@ -38,24 +38,23 @@ class Ledger:
         self._count = 0
 
     def note(self, undo: Undo) -> None:
-        """Remember `undo` for the module that is mounting or getting ready, if one is."""
+        """Record `undo` for the module that is mounting or getting ready, if one is."""
         scope = current_scope()
         if scope is not None and scope.owner is self._owner and scope.is_mounting:
             self._steps.append(_Step(self._count, scope.module, undo))
             self._count += 1
 
     def put(self, table: dict[str, Any], key: str, value: Any) -> None:
-        """Set an entry of `table`; undone, the entry it replaced comes back, unless that was undone as well."""
+        """Set an entry of `table`. Undoing it restores the entry it replaced, unless that was undone as well."""
         put = _Put(self, table, key, value)
         table[key] = value
         self.note(put)
 
     def mark(self) -> int:
-        """Return a mark that `undo` can later go back to."""
+        """Return a position to pass to `undo` later."""
         return self._count
 
     def knows(self, module_id: str) -> bool:
-        """Return whether a module registered anything."""
         return any(step.module == module_id for step in self._steps)
 
     async def undo(self, module_id: str | None = None, since: int = 0) -> None:
@@ -69,11 +68,10 @@ class Ledger:
         await run_all(step.undo for step in reversed(mine))
 
     def clear(self) -> None:
-        """Forget everything: the session is over."""
         self._steps.clear()
 
     def covering(self, put: _Put) -> _Put | None:
-        """Return the entry that was set over `put` and would bring it back, if there is one."""
+        """Return the entry that replaced `put` and would restore it, if there is one."""
         for step in self._steps:
             other = step.undo
             if isinstance(other, _Put) and other.covers(put):
@@ -96,12 +94,12 @@ class _Put:
         self._before = table.get(key)
 
     def covers(self, other: _Put) -> bool:
-        """Return whether this came later and, undone, would bring back what `other` set."""
+        """Return whether this came later and would restore the value that `other` set."""
         later_there = self._table is other._table and self._key == other._key and self._number > other._number
         return later_there and self._known and self._before is other._value
 
     def __call__(self) -> None:
-        """Restore the earlier entry, unless another has replaced ours since; that one then restores it."""
+        """Restore the earlier entry; if a later one has replaced ours, that one restores it instead."""
         covering = self._ledger.covering(self)
         if covering is not None:
             covering._known, covering._before = self._known, self._before
@@ -153,7 +151,7 @@ def remove_identical(items: list[Any], wanted: Any) -> bool:
 class Attempt:
     """Roll back what one module, or every module, did to a coordinator since this was created.
 
-    Other coordinator classes are accepted; what they do not record cannot be rolled back.
+    Other coordinator classes are accepted; registrations that they do not record cannot be rolled back.
     """
 
     __slots__ = ("_coordinator", "_exclusive", "_holder", "_ledger", "_mark", "_module", "_named", "_points")

@@ -1,7 +1,7 @@
 """Start a session in six phases: orchestrator, context, providers, tools, hooks, on_session_ready.
 
 Phases 1 and 2 are fatal when they fail; a failing provider, tool or hook is a warning and an event, and the session
-goes on without it. Whatever a failing module had registered is rolled back.
+starts without it. Whatever a failing module had registered is rolled back.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Startup:
         self.kinds: dict[str, str] = {}
 
     async def mount(self, kind: str, entry: dict[str, Any], remap: Any = None) -> None:
-        """Load, mount and enqueue one module; on any failure roll back what it did and raise."""
+        """Load, mount and enqueue one module; on any failure roll back its registrations and raise."""
         module_id: str = entry["module"]
         self.wave.kind = kind
         attempt = Attempt(self.coordinator, module_id, exclusive=self.exclusive)

@@ -63,8 +63,8 @@ async def mount(point: str, module: Any, config: dict[str, Any] | None = None, *
     """Mount a module in a live session: by id through its loader, with `config`, or an object under its own name.
 
     A module loaded by id is validated as at session start, and its on_session_ready runs at once. Returns
-    what is mounted at `point` now. Raises TypeError or ValueError for an argument that cannot be meant,
-    and what loading or mounting raises, after undoing its effects.
+    `coordinator.get(point)`. Raises TypeError or ValueError for invalid arguments, and any error of loading or
+    mounting, after undoing its effects.
     """
     coordinator = _coordinator("mount", session_id)
     _check_point("mount", point, coordinator)
@@ -90,11 +90,11 @@ async def mount(point: str, module: Any, config: dict[str, Any] | None = None, *
 
 
 async def unmount(point: str, module: Any = None, *, session_id: str | None = None) -> None:
-    """Unmount what is at `point`: all of a module given by id, or one entry given by name or by object.
+    """Unmount from `point`: everything of a module given by id, or one entry given by name or by object.
 
-    Unmounting by module id takes back everything the module registered, handlers and capabilities included, and runs
-    its cleanups. A single mount point needs no second argument. Raises ValueError for an unknown mount point, for what
-    is not mounted there, and for a named point without a second argument.
+    Unmounting by module id undoes every registration of the module, handlers and capabilities included, and runs its
+    cleanups. A single mount point needs no second argument. Raises ValueError for an unknown mount point, for a module
+    that is not mounted there, and for a named point without a second argument.
     """
     coordinator = _coordinator("unmount", session_id)
     _check_point("unmount", point, coordinator)
@@ -117,7 +117,6 @@ async def unmount(point: str, module: Any = None, *, session_id: str | None = No
 
 
 async def emit(event: str, data: Any = None, *, session_id: str | None = None) -> HookResult:
-    """Emit an event of the session and return the verdict of its handlers."""
     _require("emit", "event", event, str)
     return await _coordinator("emit", session_id).hooks.emit(event, {} if data is None else data)
 
@@ -148,7 +147,7 @@ def set_context_fragment(key: str, value: Any, *, session_id: str | None = None)
 
 
 class SessionContext(NamedTuple):
-    """What a module sees of the session's context: the fragments, read-only, and the log."""
+    """The part of the session that a module may read: its fragments, read-only, and the log."""
 
     fragments: Mapping[str, Any]
     log: Callable[..., None]
@@ -166,7 +165,6 @@ class Fragments:
         self._announcing: set[asyncio.Task[Any]] = set()
 
     def view(self) -> Mapping[str, Any]:
-        """Return a read-only copy."""
         return MappingProxyType(copier(self._values)())
 
     def set(self, key: str, value: Any) -> asyncio.Task[Any] | None:
@@ -176,12 +174,12 @@ class Fragments:
         if value is None:
             self._values.pop(key, None)
         else:
-            self._ledger.note(lambda: self._announce(key))  # noted first: undone last, when the value is gone
+            self._ledger.note(lambda: self._announce(key))  # noted first: undone last, after the value was removed
             self._ledger.put(self._values, key, clean(value))
         return self._announce(key)
 
     def announcements(self) -> list[Callable[[], Any]]:
-        """Return a function for each announcement under way, giving something to await."""
+        """Return, for each announcement under way, a function that returns its task."""
         return [lambda task=task: task for task in self._announcing]  # type: ignore[misc]  # bound early on purpose
 
     def _announce(self, key: str) -> asyncio.Task[Any] | None:
@@ -199,7 +197,7 @@ class Fragments:
 
 
 def _run_without_loop(emitting: Coroutine[Any, Any, Any]) -> None:
-    """Run the handlers that do not wait: no event loop is running that could drive the others."""
+    """Run the handlers that do not await: no event loop is running that could drive the others."""
     try:
         emitting.send(None)
     except StopIteration:

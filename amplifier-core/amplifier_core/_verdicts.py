@@ -1,4 +1,4 @@
-"""Read the verdicts of handlers, fold them into one (deny > ask > inject > modify > continue) and carry it out."""
+"""Read the verdicts of handlers, fold them into one (deny > ask > inject > modify > continue) and apply it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def plain_result(data: Any) -> HookResult:
 
 
 class InvalidVerdict(Exception):
-    """A handler returned something that is no verdict."""
+    """A handler returned something that is not a verdict."""
 
 
 def read_verdict(returned: Any) -> HookResult | None:
-    """Return what a handler said as a HookResult of our own, None for nothing; raise InvalidVerdict for nonsense.
+    """Return a handler's answer as a new HookResult, None for None; raise InvalidVerdict for anything else.
 
     Validated also when it claims to be a HookResult: it might have been built without validation, and a verdict that
     cannot be read must never pass as consent. Cleaned like every payload, and copied, since the handler may keep it
@@ -71,7 +71,7 @@ def read_verdict(returned: Any) -> HookResult | None:
 
 
 def _said(returned: Any) -> dict[str, Any]:
-    """Return the fields of an answer, in a new dict; raise whatever keeps them from being read."""
+    """Return the fields of an answer as a new dict; raise any error that prevents reading them."""
     if isinstance(returned, HookResult):
         fields = BaseModel.model_dump(returned, exclude={"data"}, warnings=False)
         if returned.data is not None:
@@ -100,7 +100,7 @@ class Fold:
         self._injecting: list[tuple[str, HookResult]] = []
 
     def add(self, handler_name: str, result: HookResult) -> None:
-        """Take one verdict; after a deny nothing counts any more."""
+        """Add one verdict; after a deny the others are ignored."""
         if self.denied is not None:
             return
         action = result.action
@@ -132,7 +132,7 @@ class Fold:
 
 
 def own_injections(result: HookResult, hook_name: str, event: str) -> list[ContextInjection]:
-    """Return what one result injects, item by item; a list wins over the scalar fields."""
+    """Return the injections of one result; the list takes precedence over the scalar fields."""
     if result.context_injections:
         return list(result.context_injections)
     if result.context_injection is None:
@@ -150,7 +150,7 @@ def own_injections(result: HookResult, hook_name: str, event: str) -> list[Conte
 
 
 def projected(items: list[ContextInjection]) -> dict[str, Any]:
-    """Return the scalar fields that stand for a list of injections."""
+    """Return the scalar fields that summarise a list of injections."""
     return {
         "context_injection": "\n\n".join(item.content for item in items),
         "context_injection_role": items[0].role,
@@ -172,7 +172,7 @@ def _merge_injections(event: str, injecting: list[tuple[str, HookResult]]) -> Ho
     return HookResult(action="inject_context", suppress_output=first.suppress_output, **projected(items))
 
 
-# -- carrying a verdict out --
+# -- applying a verdict --
 
 _PROMPT = "Allow this operation?"
 _OPTIONS = ["Allow", "Deny"]
@@ -183,10 +183,10 @@ _PROMPT_LIMIT = 200
 
 
 async def carry_out(coordinator: Any, result: Any, event: str, hook_name: str) -> HookResult:
-    """Carry out `result` on the session of `coordinator` and return what is left for the orchestrator to do.
+    """Carry out `result` on the session of `coordinator` and return the part left to the orchestrator.
 
     Raises ValueError when an injection is over the size limit (nothing is stored then), TypeError when the approval
-    system answers with no string, and whatever the context or the approval system raises.
+    system does not return a string, and any error of the context or the approval system.
     """
     if result.action == "ask_user":
         return await _ask(coordinator, result, event, hook_name)
@@ -270,11 +270,11 @@ async def _show(coordinator: Any, result: HookResult, hook_name: str) -> None:
 
 
 async def _ask(coordinator: Any, result: HookResult, event: str, hook_name: str) -> HookResult:
-    """Have a person decide, and return the verdict; raise what the approval system raised, as published."""
+    """Have a person decide, and return the verdict; raise the approval system's error, as published."""
     prompt = _PROMPT if result.approval_prompt is None else result.approval_prompt
     shown = prompt if len(prompt) <= _PROMPT_LIMIT else f"{prompt[:_PROMPT_LIMIT]}...[truncated]"
     logger.info("Approval requested (hook=%s, prompt=%s)", hook_name, shown)
-    # A hook names no action: what is consented to is the prompt, so it is in the details.
+    # A hook names no action: people consent to the prompt, so it is in the details.
     details = {"event": event, "prompt": prompt}
     request = ApprovalRequest.model_construct(
         tool_name="",
@@ -311,7 +311,7 @@ async def _ask(coordinator: Any, result: HookResult, event: str, hook_name: str)
 
 
 def _verdict(decision: Decision, default: str, shown: str, hook_name: str) -> tuple[HookResult, str]:
-    """Return a decision in the published words, and who is the source of it."""
+    """Return a decision as the published kernel words it, and its source."""
     if decision.kind == "answer":
         logger.info("Approval decision (hook=%s, decision=%s)", hook_name, decision.text)
         if not decision.granted and not decision.text.strip().lower().startswith(_REFUSAL):

@@ -36,7 +36,7 @@ _CONSENT: Final = frozenset({"allow", "allow once", "allow always"})
 
 
 class ApprovalTimeoutError(Exception):
-    """No answer came in time; the default then decides, and nobody has refused."""
+    """No answer came in time; the default decides, and this is not a refusal."""
 
 
 class ApprovalSystem(Protocol):
@@ -106,12 +106,12 @@ async def put(system: Any, request: ApprovalRequest) -> ApprovalResponse:
 
 
 def is_consent(answer: object) -> bool:
-    """Tell whether an approval system's answer means yes; everything unknown means no."""
+    """Return whether an approval system's answer means yes; everything unknown means no."""
     return isinstance(answer, str) and answer.lower() in _CONSENT
 
 
 class WaitClock:
-    """Measure how long people were waited for; waits that overlap count once."""
+    """Measure how long the session waited for people; overlapping waits count once."""
 
     def __init__(self) -> None:
         self._pending = 0
@@ -119,18 +119,16 @@ class WaitClock:
 
     @property
     def ms(self) -> int:
-        """Return the milliseconds spent waiting for answers so far."""
+        """Milliseconds spent waiting for answers so far."""
         running = monotonic() - self._since if self._pending else 0.0
         return round((self._seconds + running) * 1000)
 
     def start(self) -> None:
-        """Begin one wait."""
         if not self._pending:
             self._since = monotonic()
         self._pending += 1
 
     def stop(self) -> None:
-        """End one wait."""
         self._pending -= 1
         if not self._pending:
             self._seconds += monotonic() - self._since

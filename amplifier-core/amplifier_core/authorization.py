@@ -1,4 +1,4 @@
-"""Decide whether an action may happen: policies speak, a person may be asked, and silence means no.
+"""Decide whether an action may happen: ask the policies, then a person if they say so; the default is no.
 
 `authorize` asks the policies. `ask` is the one way to a person, for policies that want one asked and for hooks that
 answer `ask_user`. The kernel knows no action names and has no opinion. See `docs/contracts/authorization.md`.
@@ -35,7 +35,7 @@ _LONGEST: Final = timedelta(days=36500).total_seconds()
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """Say whether an action may happen, why, and who decided; true only when granted."""
+    """Whether an action may happen, why, and who decided; true only when granted."""
 
     granted: bool
     reason: str
@@ -50,7 +50,7 @@ class Authorization:
 
 
 class Opinion(NamedTuple):
-    """What one policy says of one action."""
+    """The verdict of one policy on one action."""
 
     verdict: str
     reason: str
@@ -69,7 +69,7 @@ class RegisteredPolicy(NamedTuple):
 
 
 def registered_policy(name: str, policy: Policy, priority: int) -> RegisteredPolicy:
-    """Check what a policy is registered with; raise TypeError or ValueError for what would fail later or mislead."""
+    """Check the arguments of a registration; raise TypeError or ValueError for invalid ones."""
     if not isinstance(name, str):
         raise TypeError(f"register_policy: name must be a string, got {type(name).__name__}")
     if name in (_NOBODY, _PERSON, _HOOK):
@@ -122,7 +122,7 @@ async def authorize(
 
 
 async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline: float | None) -> Opinion | None:
-    """Return what one policy says; one that raises, is late or talks nonsense denies."""
+    """Return the verdict of one policy; one that raises, is late or returns anything unknown denies."""
     try:
         said = await call(running_task(), deadline, policy.function, action, details)
         return None if said is None else _understood(policy.name, said)
@@ -189,7 +189,7 @@ async def _ask_for_policies(
 
 
 class Decision(NamedTuple):
-    """What came of asking a person."""
+    """The outcome of asking a person."""
 
     approval_id: str
     granted: bool
@@ -238,10 +238,12 @@ async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
         except (asyncio.CancelledError, *FATAL):
             raise
         except (ApprovalTimeoutError, DeadlineExceeded):
-            is_granted, reason = request.default == "allow", "approval timeout: nobody answered in time"
+            is_granted, reason = request.default == "allow", "approval timeout: no answer in time"
             return Decision(identity, is_granted, "timeout", reason, {"kind": "timeout"}, clock.ms)
-        except TimeoutError as error:  # of the approval system itself: nobody's answer, but not the published timeout
-            reason = "approval timeout: nobody answered in time"
+        except (
+            TimeoutError
+        ) as error:  # raised by the approval system itself: not the published timeout, so the default does not apply
+            reason = "approval timeout: no answer in time"
             return Decision(identity, False, "timeout", reason, {"kind": "timeout"}, clock.ms, error)
         except BaseException as error:
             logger.error("The approval system failed on %s: %s", request.action, describe(error), exc_info=error)

@@ -1,4 +1,4 @@
-"""Call code the kernel does not own, and stay in charge whatever it does.
+"""Call foreign code and stay in control, whatever it does.
 
 Handlers, contributors and callbacks run inside the caller's own task (a task of their own would cost more than most of
 them do), but in a copy of its context, so that contextvars they set do not leak. Three things are distinguished that
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 #: Seconds that code past its deadline gets to clean up before it is abandoned.
 GRACE = 1.0
 
-#: What no isolation may hold back. `call()` raises GeneratorExit only when it is itself being closed.
+#: Exceptions that are never caught on behalf of a module; `call()` raises GeneratorExit only when it is itself closed.
 FATAL = (*INTERRUPTS, GeneratorExit)
 
 
@@ -41,23 +41,23 @@ _is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 
 
 class ForeignCancelled(Exception):
-    """Foreign code ended in a CancelledError (or GeneratorExit) that nobody outside had asked for."""
+    """Foreign code ended in a CancelledError (or GeneratorExit) that no outside code had requested."""
 
     def __init__(self, error: BaseException) -> None:
-        super().__init__(f"it ended in a {type(error).__name__} that nobody outside had asked for")
+        super().__init__(f"it ended in a {type(error).__name__} that no outside code had requested")
 
 
 class DeadlineExceeded(TimeoutError):
-    """Foreign code was not done in the time it was given."""
+    """Foreign code took longer than its deadline."""
 
 
 async def maybe_await(value: Any) -> Any:
-    """Return `value`, awaited first where it can be."""
+    """Return `value`, awaited first if it is awaitable."""
     return await value if type(value) is _COROUTINE or isawaitable(value) else value
 
 
 def require_plain(value: Any) -> Any:
-    """Return what a function returned; raise TypeError for an awaitable, where nothing can await it."""
+    """Return `value`; raise TypeError for an awaitable, which nothing here can await."""
     if value is None or type(value) is dict or not isinstance(value, Awaitable):
         return value
     if isinstance(value, Coroutine):
@@ -66,7 +66,7 @@ def require_plain(value: Any) -> Any:
 
 
 def running_task() -> asyncio.Task[Any] | None:
-    """Return the task that runs this code, or None when no event loop drives it."""
+    """Return the current task, or None when no event loop drives this code."""
     try:
         return asyncio.current_task()
     except RuntimeError:
@@ -75,9 +75,9 @@ def running_task() -> asyncio.Task[Any] | None:
 
 @contextmanager
 def unhurried(task: asyncio.Task[Any] | None) -> Iterator[None]:
-    """Let a person think for the length of a block: deadlines that run in `task` start again after the answer.
+    """Suspend the deadlines that run in `task` while a person is asked; they start again after the answer.
 
-    Those that begin in the block are about the asking itself, and pass as ever.
+    Deadlines that begin in the block limit the asking itself and are not suspended.
     """
     if task is None:
         yield
@@ -95,7 +95,7 @@ def unhurried(task: asyncio.Task[Any] | None) -> Iterator[None]:
 def call(
     task: asyncio.Task[Any] | None, deadline: float | None, function: Callable[..., Any], *arguments: Any
 ) -> Generator[Any, Any, Any]:
-    """Call `function` in a copied context and await what it returns, if that can be awaited.
+    """Call `function` in a copied context, and await the result if it is awaitable.
 
     `task` is `running_task()`, fetched by the caller once for many calls; `deadline` is in seconds. Raises whatever the
     function raises, apart from a CancelledError that it caused itself, which becomes ForeignCancelled; DeadlineExceeded
@@ -104,7 +104,7 @@ def call(
     """
     cancels = 0 if task is None else task.cancelling()
     if cancels:
-        yield  # a cancellation that is on its way arrives here, before it could be taken for the function's doing
+        yield  # a pending cancellation arrives here, so that it is not blamed on the function
     context = copy_context()
     waited = False  # before the first wait, only the function itself can have cancelled the task
     try:
@@ -141,7 +141,7 @@ def call(
 
 
 class _Raised:
-    """An exception that a function raised before it could wait for anything."""
+    """An exception that a function raised before its first await."""
 
     __slots__ = ("error",)
 
@@ -164,7 +164,7 @@ def begin(function: Callable[[], Any]) -> Any:
 
 @types.coroutine
 def finish(task: asyncio.Task[Any] | None, cancels: int, outcome: Any) -> Generator[Any, Any, Any]:
-    """Return or raise what came of a function that `begin` called when `task` had been cancelled `cancels` times."""
+    """Return or raise the outcome of a function that `begin` called when `task` had `cancels` pending cancellations."""
     if task is not None and task.cancelling() > cancels:
         yield from _absorb(task, cancels)
     if type(outcome) is not _Raised:
@@ -175,7 +175,7 @@ def finish(task: asyncio.Task[Any] | None, cancels: int, outcome: Any) -> Genera
 
 
 def _absorb(task: asyncio.Task[Any], cancels: int) -> Generator[None, Any, None]:
-    """Take back a cancellation that foreign code requested for the task that carries it."""
+    """Undo a cancellation that foreign code requested for the task that runs it."""
     while task.cancelling() > cancels:
         task.uncancel()
     try:
@@ -193,7 +193,7 @@ def _drive(
     cancels: int,
     deadline: float | None,
 ) -> Generator[Any, Any, Any]:
-    """Run a coroutine that waits for `pending` to its end, step by step in `context`, passing up what it waits for."""
+    """Run a coroutine that awaits `pending` to its end, step by step in `context`, yielding what it awaits."""
     watch = _Deadline(deadline, task) if deadline is not None else None
     try:
         while True:
@@ -236,7 +236,7 @@ def _drive(
 
 
 def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Close a coroutine that ignored its cancellation; the caller reports the timeout, this only what came on top."""
+    """Close a coroutine that ignored its cancellation. The caller reports the timeout; log only a failure to close."""
     try:
         context.run(coroutine.close)
     except INTERRUPTS:
@@ -248,7 +248,7 @@ def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:
 
 
 class _Deadline:
-    """Wait for what a coroutine waits for, but no longer than until a deadline and a grace."""
+    """Await what a coroutine awaits, until a deadline and a grace period have passed."""
 
     def __init__(self, seconds: float, task: asyncio.Task[Any] | None) -> None:
         self.seconds = seconds
@@ -278,7 +278,7 @@ class _Deadline:
         self._open()
 
     def _time_given_back(self) -> float:
-        """Return for how long the deadline is put off, because a person was asked meanwhile."""
+        """Return by how many seconds the deadline is extended because a person was asked meanwhile."""
         until = _asked_until.get(self._task) if self._task is not None else None
         if until is None or until < self._started or self._is_of_asking:
             return 0
@@ -295,7 +295,7 @@ class _Deadline:
         return is_new
 
     def _can_be_awaited(self, pending: Any) -> bool:
-        """Return whether `pending` is a future that our task could wait for."""
+        """Return whether `pending` is a future that this task can wait for."""
         if pending is self._task or not getattr(pending, "_asyncio_future_blocking", False):
             return False
         return pending.get_loop() is self._loop

@@ -42,32 +42,30 @@ class CancellationToken:
 
     @property
     def state(self) -> str:
-        """Return the state as its string value."""
         return self._state
 
     @property
     def is_cancelled(self) -> bool:
-        """Return whether any cancellation was requested."""
         return self._state != _NONE
 
     @property
     def is_graceful(self) -> bool:
-        """Return whether running work may finish before the session stops."""
+        """Whether running work may finish before the session stops."""
         return self._state == _GRACEFUL
 
     @property
     def is_immediate(self) -> bool:
-        """Return whether running work should be dropped at once."""
+        """Whether running work should be dropped at once."""
         return self._state == _IMMEDIATE
 
     @property
     def running_tools(self) -> set[str]:
-        """Return a snapshot of the ids of the tool calls in flight."""
+        """The ids of the tool calls in flight."""
         return set(self._tools)
 
     @property
     def running_tool_names(self) -> list[str]:
-        """Return a snapshot of the names of the tools in flight."""
+        """The names of the tools in flight."""
         return list(self._tools.values())
 
     def request_graceful(self) -> bool:
@@ -89,7 +87,6 @@ class CancellationToken:
         return True
 
     def request_cancellation(self) -> None:
-        """Ask to stop after the current work."""
         self.request_graceful()
 
     def reset(self) -> None:
@@ -98,7 +95,6 @@ class CancellationToken:
         self._tools.clear()
 
     def register_tool_start(self, tool_call_id: str, tool_name: str) -> None:
-        """Note that a tool call runs."""
         self._tools[tool_call_id] = tool_name
 
     def register_tool_complete(self, tool_call_id: str) -> None:

@@ -17,41 +17,5 @@ EMBEDDINGS = "embeddings"
 LONG_CONTEXT = "long_context"
 BATCH = "batch"
 
-ALL_WELL_KNOWN_CAPABILITIES: list[str] = [
-    TOOLS,
-    STREAMING,
-    THINKING,
-    VISION,
-    JSON_MODE,
-    FAST,
-    CODE_EXECUTION,
-    WEB_SEARCH,
-    DEEP_RESEARCH,
-    LOCAL,
-    AUDIO,
-    IMAGE_GENERATION,
-    COMPUTER_USE,
-    EMBEDDINGS,
-    LONG_CONTEXT,
-    BATCH,
-]
-
-__all__ = [  # noqa: RUF022 - the order of ALL_WELL_KNOWN_CAPABILITIES
-    "TOOLS",
-    "STREAMING",
-    "THINKING",
-    "VISION",
-    "JSON_MODE",
-    "FAST",
-    "CODE_EXECUTION",
-    "WEB_SEARCH",
-    "DEEP_RESEARCH",
-    "LOCAL",
-    "AUDIO",
-    "IMAGE_GENERATION",
-    "COMPUTER_USE",
-    "EMBEDDINGS",
-    "LONG_CONTEXT",
-    "BATCH",
-    "ALL_WELL_KNOWN_CAPABILITIES",
-]
+#: Every name above, in the order it is defined.
+ALL_WELL_KNOWN_CAPABILITIES: list[str] = [value for name, value in tuple(globals().items()) if name.isupper()]

@@ -1,7 +1,7 @@
 """Give modules their infrastructure: ids, config, mount points, capabilities, contributions, hooks and cancellation.
 
-The coordinator is plumbing. It decides nothing: what is mounted, allowed, injected or shown is the business of modules
-and apps. The functions re-exported here are the system calls, which act on the current session.
+The coordinator makes no decisions: modules and apps decide what to mount, allow, inject or show. The functions
+re-exported here are the system calls, which act on the current session.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COMPONENTS = {"orchestrator": "orchestrator", "context": "context", "providers"
 
 
 class ModuleCoordinator:
-    """Connect the modules of one session; see the module docstring for what it is not."""
+    """Connect the modules of one session."""
 
     MOUNT_POINTS: ClassVar = (*_SINGLE, *_NAMED, "hooks")
 
@@ -78,7 +78,7 @@ class ModuleCoordinator:
         self._channels: dict[str, list[dict[str, Any]]] = {}
         self._cleanups: list[Callable[[], Any]] = []
         self._policies: list[RegisteredPolicy] = []
-        #: The ids of the modules that mounted what is mounted, in the shape of `mount_points`.
+        #: The id of the module that mounted each object, in the shape of `mount_points`.
         self._mounted_by: dict[str, Any] = {"orchestrator": None, "context": None, "providers": {}, "tools": {}}
         self._log_pipe = LogPipe()
         self._ledger = Ledger(self)
@@ -101,33 +101,30 @@ class ModuleCoordinator:
 
     @property
     def session_id(self) -> str:
-        """Return the id of the session this coordinator belongs to."""
         return self._session_id
 
     @property
     def parent_id(self) -> str | None:
-        """Return the id of the parent session, None for a root."""
         return self._parent_id
 
     @property
     def session(self) -> Any:
-        """Return the session itself."""
         return self._session
 
     @property
     def config(self) -> Any:
-        """Return the session's mount plan: the same object, so that changes are seen by all."""
+        """The session's mount plan itself, not a copy: changes are seen by all."""
         return self._config
 
     @property
     def turn_id(self) -> str | None:
-        """Return the id of the turn that is running here, None outside one."""
+        """The id of the turn that is running here, None outside one."""
         scope = scope_of(self)
         return scope.turn_id if scope is not None else None
 
     @property
     def span_id(self) -> str | None:
-        """Return the id of the innermost open span, None outside one."""
+        """The id of the innermost open span, None outside one."""
         scope = scope_of(self)
         return scope.span_id if scope is not None else None
 
@@ -137,22 +134,19 @@ class ModuleCoordinator:
 
     @property
     def hooks(self) -> HookRegistry:
-        """Return the event registry."""
         return self._hooks
 
     @property
     def cancellation(self) -> CancellationToken:
-        """Return the token that carries requests to stop."""
         return self._cancellation
 
     @property
     def fragments(self) -> Mapping[str, Any]:
-        """Return a read-only copy of the session's context fragments."""
+        """A read-only copy of the session's context fragments."""
         return self._fragments.view()
 
     @property
     def channels(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the contributors by channel."""
         return self._channels
 
     @property
@@ -161,7 +155,6 @@ class ModuleCoordinator:
 
     @property
     def approval_system(self) -> Any:
-        """Return the approval system of the app, if any."""
         return self._approval_system
 
     @approval_system.setter
@@ -171,7 +164,6 @@ class ModuleCoordinator:
 
     @property
     def display_system(self) -> Any:
-        """Return the display system of the app, if any."""
         return self._display_system
 
     @display_system.setter
@@ -181,7 +173,7 @@ class ModuleCoordinator:
 
     @property
     def session_state(self) -> dict[str, Any]:
-        """Return free scratch space for apps."""
+        """Scratch space for apps."""
         return self._state
 
     @session_state.setter
@@ -209,20 +201,20 @@ class ModuleCoordinator:
 
     @property
     def injection_budget_per_turn(self) -> int | None:
-        """Return how many tokens hooks may inject per turn, None for no limit."""
+        """How many tokens hooks may inject per turn; None for no limit."""
         budget: int | None = self._session_option("injection_budget_per_turn")
         return budget
 
     @property
     def injection_size_limit(self) -> int | None:
-        """Return how many characters one injection may have, None for no limit."""
+        """How many characters one injection may have; None for no limit."""
         limit: int | None = self._session_option("injection_size_limit")
         return limit
 
     # -- mount points --
 
     def mount(self, mount_point: str, module: Any, name: str | None = None) -> Coroutine[Any, Any, None]:
-        """Mount `module`; it is there as soon as this is called, awaiting the result adds nothing.
+        """Mount `module` at once; awaiting the result adds nothing.
 
         Raises ValueError for an unknown mount point, for `hooks`, and for a named point without a name; TypeError for a
         name that is not a string.
@@ -248,7 +240,7 @@ class ModuleCoordinator:
         return scope.module if scope is not None else None
 
     def acting(self, mount_point: str, name: str | None = None) -> AbstractContextManager[Any]:
-        """Attribute what is emitted in a `with` block to what is mounted there, for code that calls it directly.
+        """Attribute events emitted in a `with` block to the object mounted there, for code that calls it directly.
 
         Orchestrators open one around a tool or provider; the kernel does so around the orchestrator and every hook.
         """
@@ -258,7 +250,7 @@ class ModuleCoordinator:
         return acting(self, _COMPONENTS.get(mount_point, "app"), module)
 
     def get(self, mount_point: str, name: str | None = None) -> Any:
-        """Return what is mounted: one object, or for a named point the live dict, or one entry of it, or None."""
+        """Return the object mounted at a single point; of a named point the live dict, or one entry of it, or None."""
         try:
             mounted = self.mount_points[mount_point]
         except KeyError:
@@ -268,7 +260,7 @@ class ModuleCoordinator:
         return mounted if mount_point in self.MOUNT_POINTS else None
 
     def unmount(self, mount_point: str, name: str | None = None) -> Coroutine[Any, Any, None]:
-        """Remove what is mounted, at once; a missing name is ignored.
+        """Unmount at once; a missing name is ignored.
 
         Raises ValueError for an unknown mount point and for a named point without a name.
         """
@@ -288,8 +280,8 @@ class ModuleCoordinator:
     # -- capabilities and contributions --
 
     def register_capability(self, name: str, value: Any) -> None:
-        """Offer `value` under `name`; the latest offer counts."""
-        if name.__class__ is str and current_scope() is None:  # no module registers it: nothing to take back later
+        """Register `value` under `name`, replacing an earlier one."""
+        if name.__class__ is str and current_scope() is None:  # not registered by a module: nothing to undo later
             self._capabilities[name] = value
         elif isinstance(name, str):
             self._ledger.put(self._capabilities, name, value)
@@ -297,7 +289,7 @@ class ModuleCoordinator:
             raise TypeError(f"A capability's name must be a string, got {type(name).__name__}")
 
     def get_capability(self, name: str) -> Any:
-        """Return what is offered under `name`, or None."""
+        """Return the value registered under `name`, or None."""
         try:
             return self._capabilities[name]
         except (KeyError, TypeError):  # or a name that is not even hashable
@@ -309,14 +301,14 @@ class ModuleCoordinator:
         self._ledger.note(append(contributors, {"name": name, "callback": callback}))
 
     async def collect_contributions(self, channel: str) -> list[Any]:
-        """Return what the contributors of `channel` give, in order of registration; None is left out.
+        """Call the contributors of `channel` in order of registration and return their results without None.
 
         A contributor that fails is logged and skipped.
         """
         task = running_task()
         cancels = 0 if task is None else task.cancelling()
         if cancels:
-            await asyncio.sleep(0)  # a cancellation that is on its way arrives here, and not as a contributor's doing
+            await asyncio.sleep(0)  # a pending cancellation arrives here, so that it is not blamed on a contributor
         collected: list[Any] = []
         with open_module(self, None):
             for contributor in list(self._channels.get(channel, ())):
@@ -361,7 +353,6 @@ class ModuleCoordinator:
             await run_all([*self._fragments.announcements(), *functions])
 
     def reset_turn(self) -> None:
-        """Forget what was injected in the last turn."""
         self._current_turn_injections = 0
 
     async def request_cancel(self, immediate: bool = False) -> None:
@@ -372,11 +363,11 @@ class ModuleCoordinator:
             self._cancellation.request_graceful()
 
     async def process_hook_result(self, result: Any, event: str, hook_name: str = "unknown") -> HookResult:
-        """Inject, show or ask as `result` says and return what is left to do; see `_verdicts.carry_out`."""
+        """Inject, show or ask as `result` says; return the part left to the orchestrator. See `_verdicts.carry_out`."""
         return await _verdicts.carry_out(self, result, event, hook_name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe what is here, for people."""
+        """Describe the coordinator for people."""
         return {
             "tools": list(self.mount_points.get("tools") or ()),
             "providers": list(self.mount_points.get("providers") or ()),
@@ -399,7 +390,7 @@ class ModuleCoordinator:
         return unregister
 
     async def authorize(self, action: str, details: Mapping[str, Any] | None = None) -> Authorization:
-        """Ask the policies whether `action` may happen; without a policy that allows it, it may not.
+        """Ask the policies whether `action` may happen; unless one allows it, it may not.
 
         Raises TypeError for an action that is not a string and details that are not a mapping.
         """
@@ -416,7 +407,6 @@ class ModuleCoordinator:
 
     @property
     def log_sinks(self) -> tuple[Sink, ...]:
-        """Return who takes the records now."""
         return tuple(self._log_pipe.sinks)
 
     def log(
@@ -425,7 +415,7 @@ class ModuleCoordinator:
         """Hand one record of schema v1 to the sinks; without a sink nothing happens.
 
         Level and message may be given by position, so that an event's payload may have keys of those names. Raises
-        TypeError for an event that is not a string; nothing that processors and sinks raise comes through.
+        TypeError for an event that is not a string, and no error of a processor or sink.
         """
         if not self._log_pipe.sinks:
             return
@@ -444,4 +434,4 @@ async def _clean_up_as(owner: ModuleCoordinator, component: str, module: str, cl
 
 
 async def _done() -> None:
-    """Give `mount()` and `unmount()` something to await."""
+    """Give callers of `mount()` and `unmount()` something to await."""

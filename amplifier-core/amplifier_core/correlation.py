@@ -17,7 +17,6 @@ _open_call: ContextVar[str | None] = ContextVar("amplifier_request_id", default=
 
 
 def new_request_id() -> str:
-    """Return a fresh id without opening a call."""
     return str(uuid.uuid4())
 
 

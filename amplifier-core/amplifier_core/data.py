@@ -29,7 +29,7 @@ __all__ = [
     "isolate",
 ]
 
-#: What no isolation may hold back.
+#: Exceptions that are never caught on behalf of a module.
 INTERRUPTS = (KeyboardInterrupt, SystemExit)
 
 #: Containers nested deeper than this arrive as text. Deep enough for any real payload.
@@ -56,10 +56,10 @@ _has_surrogate = re.compile(rb"\xed[\xa0-\xbf]").search
 def clean(value: Any) -> Any:
     """Return `value` as JSON data that shares nothing with it.
 
-    Tuples become lists, scalar keys strings, anything JSON has no word for `str(value)`: NaN and infinities too, and
-    integers of hundreds of digits. Lone surrogates become U+FFFD. What refers to itself, or is nested deeper than
-    MAX_DEPTH, becomes a short text in angle brackets. Never raises because of the payload, whatever its objects do;
-    RecursionError only when the caller has used the stack up.
+    Tuples become lists, scalar keys strings, and values that JSON cannot express `str(value)`: NaN and infinities too,
+    and integers of hundreds of digits. Lone surrogates become U+FFFD. A container inside itself, or nested deeper than
+    MAX_DEPTH, becomes a short text in angle brackets. Objects in the payload cannot make this raise; RecursionError
+    only occurs when the caller has used up the stack.
     """
     return _clean(value, {0: MAX_CONTAINERS})
 
@@ -196,13 +196,13 @@ def _clean(value: Any, path: dict[int, int]) -> Any:
 
 
 def _cut(kind: type, path: dict[int, int], mine: int) -> str:
-    """Say why a container is not written out."""
+    """Return the text that replaces a container that is not copied."""
     why = "cycle" if mine in path else "too deep" if len(path) > MAX_DEPTH else "too large"
     return f"<{why}: {kind.__name__}>"
 
 
 def _own_items(value: Any) -> dict[Any, Any]:
-    """Return a dict subclass as a plain dict: by its own account, or by what is stored in it when that fails."""
+    """Return a dict subclass as a plain dict: from its items(), or from its storage when that fails."""
     try:
         return {key: item for key, item in value.items()}  # noqa: C416  # dict() would ask for keys()
     except INTERRUPTS:
@@ -212,7 +212,7 @@ def _own_items(value: Any) -> dict[Any, Any]:
 
 
 def _stored(value: Any) -> Any:
-    """Return what a subclass of list or tuple holds, without asking it."""
+    """Return the items of a subclass of list or tuple without calling its methods."""
     return list.copy(value) if issubclass(type(value), list) else tuple.__getitem__(value, slice(None))
 
 
@@ -280,7 +280,7 @@ def copy_containers(value: Any) -> Any:
 
 
 def _copy_containers(value: Any, done: dict[int, Any]) -> Any:
-    """Copy `value`; `done` holds the copies made so far by the id of their original, for what refers to itself."""
+    """Copy `value`; `done` maps the id of each original to its copy, for containers that contain themselves."""
     if id(value) in done:
         return done[id(value)]
     if isinstance(value, dict):
@@ -365,7 +365,7 @@ def _shallow(source: Any) -> Copy:
     kind = type(source)
     if kind is dict or kind is MappingProxyType:
         return dict(source)
-    # Subclasses are read through the base class: what they override is code of a stranger.
+    # Subclasses are read through the base class: their overrides are foreign code.
     if issubclass(kind, dict):
         return dict(dict.items(source))
     if issubclass(kind, list):

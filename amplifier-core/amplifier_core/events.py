@@ -1,6 +1,6 @@
 """Name the canonical events.
 
-Every name is `namespace:action`. The order of `ALL_EVENTS` is part of the contract: rows are only ever appended.
+Every name is `namespace:action`. Their order is part of the contract: names are only ever appended.
 """
 
 # Session
@@ -68,48 +68,5 @@ CANCEL_COMPLETED = "cancel:completed"
 MODULE_ON_SESSION_READY_FAILED = "module:on_session_ready_failed"
 MODULE_LOAD_FAILED = "module:load_failed"
 
-ALL_EVENTS: list[str] = [
-    SESSION_START,
-    SESSION_END,
-    SESSION_FORK,
-    SESSION_RESUME,
-    PROMPT_SUBMIT,
-    PROMPT_COMPLETE,
-    PLAN_START,
-    PLAN_END,
-    PROVIDER_REQUEST,
-    PROVIDER_RESPONSE,
-    PROVIDER_RETRY,
-    PROVIDER_ERROR,
-    PROVIDER_THROTTLE,
-    PROVIDER_TOOL_SEQUENCE_REPAIRED,
-    PROVIDER_RESOLVE,
-    LLM_REQUEST,
-    LLM_RESPONSE,
-    CONTENT_BLOCK_START,
-    CONTENT_BLOCK_DELTA,
-    CONTENT_BLOCK_END,
-    THINKING_DELTA,
-    THINKING_FINAL,
-    TOOL_PRE,
-    TOOL_POST,
-    TOOL_ERROR,
-    CONTEXT_PRE_COMPACT,
-    CONTEXT_POST_COMPACT,
-    CONTEXT_COMPACTION,
-    CONTEXT_INCLUDE,
-    ORCHESTRATOR_COMPLETE,
-    EXECUTION_START,
-    EXECUTION_END,
-    USER_NOTIFICATION,
-    ARTIFACT_WRITE,
-    ARTIFACT_READ,
-    POLICY_VIOLATION,
-    APPROVAL_REQUIRED,
-    APPROVAL_GRANTED,
-    APPROVAL_DENIED,
-    CANCEL_REQUESTED,
-    CANCEL_COMPLETED,
-    MODULE_ON_SESSION_READY_FAILED,
-    MODULE_LOAD_FAILED,
-]
+#: Every name above, in the order it is defined.
+ALL_EVENTS: list[str] = [value for name, value in tuple(globals().items()) if name.isupper()]

@@ -1,7 +1,7 @@
-"""Tell everyone who asked, in order, what happens, and bring back one verdict.
+"""Emit events to the registered handlers, in order, and return one verdict.
 
-A handler cannot harm the others: each gets its own JSON-clean copy, its faults are logged and skipped, its time can be
-limited, and what it returns only counts when it makes sense. See `docs/contracts/hooks-and-verdicts.md`.
+A handler cannot harm the others: each gets its own JSON-clean copy, its errors are logged and skipped, its time can be
+limited, and only a valid verdict counts. See `docs/contracts/hooks-and-verdicts.md`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import operator
 import uuid
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from amplifier_core import events
@@ -35,7 +36,7 @@ _denial: ContextVar[tuple[HookResult, str] | None] = ContextVar("amplifier_denia
 
 
 class Outcome(NamedTuple):
-    """Describe to observers who emitted an event and what the handlers made of it."""
+    """Tell observers who emitted an event and how the handlers decided."""
 
     #: continue, deny, ask_user or inject_context; cancelled when the emit was stopped before all handlers had run
     action: str
@@ -51,21 +52,18 @@ class Outcome(NamedTuple):
 Observer = Callable[[str, Any, Outcome], object]
 
 
+@dataclass(slots=True, eq=False)
 class _Registration:
-    """One handler on one event."""
-
-    __slots__ = ("component", "event", "gate", "handler", "module", "name", "number", "priority")
-
-    def __init__(self, event: str, handler: Any, priority: int, name: str, number: int, gate: bool) -> None:
-        self.event = event
-        #: In whose name the handler runs: that of the module that registered it.
-        self.component = "app"
-        self.module: str | None = None
-        self.handler = handler
-        self.priority = priority
-        self.name = name
-        self.number = number
-        self.gate = gate
+    event: str
+    handler: Any
+    priority: int
+    name: str
+    number: int
+    #: Whether a failure of the handler denies the event.
+    is_gate: bool
+    #: Who registered the handler: it runs in that name.
+    component: str = "app"
+    module: str | None = None
 
 
 class _Unregister:
@@ -120,9 +118,9 @@ class HookRegistry:
         """Add `handler` for `event` and return a function that removes it again.
 
         Lower priorities run earlier, equal ones in order of registration. With `on_error="deny"` the handler is a
-        gate: when it raises, times out or answers nonsense, the event is denied with its name as the reason. Raises
-        TypeError for an event or name that is no string or a priority that is no integer, and ValueError for another
-        `on_error`; the handler itself is first looked at when it is called.
+        gate: when it raises, times out or returns an invalid verdict, it denies the event, and the reason names it.
+        Raises TypeError for an event or name that is not a string or a priority that is not an integer, and ValueError
+        for another `on_error`; the handler itself is not checked before it is called.
         """
         _require_text("event", event)
         if name is not None:
@@ -156,9 +154,9 @@ class HookRegistry:
     def observe(self, observer: Observer, name: str = "observer") -> Callable[[], None]:
         """Call `observer(event, data, outcome)` after every event, denied ones too; return a function that removes it.
 
-        Handlers decide and a deny hides an event from those after it; an observer decides nothing and hears everything.
+        A deny hides an event from the handlers after it; an observer decides nothing and hears everything.
         It gets its own copy of the data as the handlers left it, is called without being awaited, and must be quick.
-        What it raises is logged. Raises TypeError for an observer that cannot be called.
+        Its errors are logged. Raises TypeError for an observer that is not callable.
         """
         if not callable(observer):
             raise TypeError(f"observe: the observer must be callable, got {type(observer).__name__}")
@@ -195,12 +193,12 @@ class HookRegistry:
         self._defaults = defaults
 
     async def emit(self, event: str, data: Any) -> HookResult:
-        """Tell every handler of `event`, one after the other, and return the verdict of all.
+        """Call every handler of `event`, one after the other, and return their combined verdict.
 
         The handlers are those registered when the emit starts. A deny ends it at once; a modification replaces the
-        data for the handlers after it. The result shares nothing with anyone. Raises TypeError for an event that is no
-        string and nothing of a handler's making; cancellation of the caller's task, KeyboardInterrupt and SystemExit go
-        through.
+        data for the handlers after it. The result shares no data with handlers or caller. Raises TypeError for an event
+        that is not a string, and no error of a handler; cancellation of the caller's task, KeyboardInterrupt and
+        SystemExit pass through.
         """
         handlers = self._arranged.get(event)
         if handlers is None:
@@ -253,7 +251,7 @@ class HookRegistry:
         return plain_result(fresh() if current is None else current) if verdict is None else verdict
 
     def _show(self, event: str, fresh: Callable[[], Any], folding: Fold | None, *, is_complete: bool) -> None:
-        """Call the observers; nothing but KeyboardInterrupt and SystemExit of theirs gets through."""
+        """Call the observers; only KeyboardInterrupt and SystemExit pass through."""
         emitter = scope_of(self._owner)
         component, module = (emitter.component, emitter.module) if emitter is not None else ("app", None)
         action, decided_by, reason = folding.summary() if folding is not None else ("continue", None, None)
@@ -269,10 +267,10 @@ class HookRegistry:
                 _log_failure(event, name, error)
 
     async def emit_and_collect(self, event: str, data: Any, timeout: float = 1.0) -> list[dict[str, Any]]:
-        """Give every handler the plain data and return the `data` dicts they answer with, in order.
+        """Give every handler the plain data and return the `data` dicts of their results, in order.
 
-        Each has `timeout` seconds; late and failing ones are logged and skipped, a deny stops nobody. Raises TypeError
-        for an event that is no string or a timeout that is no number.
+        Each has `timeout` seconds; late and failing ones are logged and skipped, a deny stops none. Raises TypeError
+        for an event that is not a string or a timeout that is not a number.
         """
         if not isinstance(timeout, (int, float)):
             raise TypeError(f"timeout must be a number of seconds, got {type(timeout).__name__}")
@@ -299,9 +297,9 @@ class HookRegistry:
         return answers
 
     def _failed(self, event: str, entry: _Registration, error: BaseException) -> HookResult | None:
-        """Report a handler that failed; return the verdict that its failure amounts to."""
+        """Log the failure of a handler and return the verdict it amounts to."""
         _log_failure(event, entry.name, error)
-        if entry.gate:
+        if entry.is_gate:
             return HookResult(action="deny", reason=f"Gate '{entry.name}' failed: {_reason(error)}")
         if isinstance(error, InvalidVerdict):
             return HookResult(action="deny", reason=INVALID)
@@ -353,7 +351,7 @@ def _require_text(what: str, value: object) -> None:
 
 
 def _fields(data: Any) -> dict[str, Any] | None:
-    """Return the payload as a dict, or None when it is none and handlers get it as it is."""
+    """Return the payload as a dict, or None when it is not one and handlers get it as it is."""
     if issubclass(type(data), dict):  # by its type: isinstance would believe an object that poses as a dict
         fields: dict[str, Any] = data
         return fields

@@ -73,7 +73,7 @@ class Provider(Protocol):
         ...
 
     def get_info(self) -> ProviderInfo:
-        """Return what the provider is and what it needs to be set up."""
+        """Return the provider's description and the config it needs."""
         ...
 
     async def list_models(self) -> list[ModelInfo]:
@@ -142,7 +142,7 @@ class HookHandler(Protocol):
     """Look at an event and give a verdict."""
 
     async def __call__(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Return the verdict on `event`; `data` is a copy of its own."""
+        """Return the verdict on `event`; `data` is the handler's own copy."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Find, check and bind modules: from an id and a config to a function that mounts on a coordinator.
 
-Loading is the only I/O of the kernel. Where a module comes from is decided by a resolver, if the app mounted one, else
-by what is installed.
+Loading is the only I/O of the kernel. A resolver, if the app mounted one, decides where a module comes from; otherwise
+it must be installed.
 """
 
 from __future__ import annotations
@@ -108,15 +108,13 @@ class ModuleLoader:
         return self._queue if wave is None else wave.ready
 
     def get_on_session_ready_queue(self) -> list[tuple[str, Ready]]:
-        """Return a copy of the callbacks waiting in the session being initialised."""
+        """Return a copy of the queue of the session being initialised."""
         return list(self._ready_queue())
 
     def enqueue_on_session_ready(self, module_id: str, function: Ready) -> None:
-        """Add a callback to the queue of the session being initialised."""
         self._ready_queue().append((module_id, function))
 
     def clear_on_session_ready_queue(self) -> None:
-        """Empty the queue of the session being initialised."""
         self._ready_queue().clear()
 
     # -- loading --
@@ -130,7 +128,7 @@ class ModuleLoader:
     ) -> MountFunction:
         """Return an async function that mounts the module with `config` on the coordinator it is given.
 
-        Raises ValueError when nothing of that id is installed, ModuleValidationError when what was found must not be
+        Raises ValueError when no module of that id is installed, ModuleValidationError when the one found must not be
         used, ImportError when it cannot be imported or comes from another place than before, and the resolver's
         errors. Each is logged.
         """
@@ -206,8 +204,8 @@ class ModuleLoader:
         return Path(path)
 
     def _load_installed(self, module_id: str) -> _Loaded:
-        """Load by entry point, else by package name; a fault inside the module is raised as it is."""
-        for rescan in (False, True):  # the second look is for what was installed since the first
+        """Load by entry point, else by package name; an error inside the module is raised as it is."""
+        for rescan in (False, True):  # the second time for modules installed since the last scan
             entry_point = module_entry_points(rescan=rescan).get(module_id)
             if entry_point is not None:
                 return self._load_entry_point(module_id, entry_point)
@@ -232,7 +230,7 @@ class ModuleLoader:
         return _Loaded(module_id, sys.modules.get(getattr(mount, "__module__", "")), mount, None)
 
     def _load_package(self, module_id: str) -> _Loaded | None:
-        """Import `amplifier_module_<id>`; return None when there is no such package."""
+        """Import `amplifier_module_<id>`; return None when that package does not exist."""
         package = package_name(module_id)
         try:
             module = importlib.import_module(package)
@@ -247,7 +245,7 @@ class ModuleLoader:
         return _Loaded(module_id, module, mount, None)
 
     def _load_from(self, module_id: str, path: Path, coordinator: Any) -> _Loaded:
-        """Load the package at a resolved path; what is installed under the same id cannot take its place."""
+        """Load the package at a resolved path; an installed one of the same id cannot take its place."""
         if str(path) not in sys.path:
             sys.path.insert(0, str(path))
             self._added_paths.append(str(path))
@@ -338,7 +336,7 @@ class ModuleLoader:
 
 
 def _live_wave(module_id: str, coordinator: Any) -> MountWave | None:
-    """Return the wave in which a session is mounting exactly this module right now, if one is."""
+    """Return the wave in which a session is mounting this very module now, if one is."""
     scope = current_scope()
     if scope is None or scope.owner is not coordinator or not scope.is_mounting or scope.module != module_id:
         return None
@@ -354,7 +352,7 @@ def _mark_ready(mount: Any, module_id: str, ready: Ready) -> None:
 
 
 def _import_package(module_id: str, package: Path) -> ModuleType:
-    """Import a package by its folder; a fault in it is a failed check, as everywhere else."""
+    """Import a package by its folder; an error in it is a failed check, as everywhere else."""
     from amplifier_core.validation.base import ValidationCheck, ValidationResult, import_module_from_path
 
     try:
@@ -367,7 +365,7 @@ def _import_package(module_id: str, package: Path) -> ModuleType:
 
 
 class _Entry:
-    """Show a module the way validators look at one: an entry point may give its mount() another name, or no module."""
+    """Present a module to validators, which expect `mount`: an entry point may have another name, or no module."""
 
     def __init__(self, loaded: _Loaded) -> None:
         self.mount = loaded.mount

@@ -390,7 +390,7 @@ class SessionStatus(BaseModel):
     last_error: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status as JSON-able data without what is unknown."""
+        """Return the known fields of the status as JSON data."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
@@ -469,7 +469,7 @@ class ApprovalResponse(BaseModel):
 
     @property
     def text(self) -> str:
-        """Return the answer in words; what was not put in words is `Allow` or `Deny`, with the reason."""
+        """Return the answer as text; without one, `Allow` or `Deny` and the reason."""
         if self.answer is not None:
             return self.answer
         return "Allow" if self.approved else f"Deny: {self.reason}" if self.reason else "Deny"

@@ -27,7 +27,7 @@ class ModuleLoadError(Exception):
 
 
 class ModuleSource(ABC):
-    """One module's files, wherever they are kept."""
+    """The files of one module."""
 
     @abstractmethod
     def resolve(self) -> Path:
@@ -55,16 +55,14 @@ class ModuleSourceResolver(Protocol):
 
 
 class FileSystemModuleSource:
-    """Name the folders in which modules are looked for."""
+    """A list of folders to search for modules."""
 
     def __init__(self, paths: Iterable[str] | None = None) -> None:
         self._paths = [] if paths is None else list(paths)
         self._mention_mappings: dict[str, str] = {}
 
     def get_module_paths(self) -> list[str]:
-        """Return a copy of the folders, in search order."""
         return list(self._paths)
 
     def get_mention_mappings(self) -> dict[str, str]:
-        """Return a copy of the mention prefixes and the folders they stand for."""
         return dict(self._mention_mappings)

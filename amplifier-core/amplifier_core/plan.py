@@ -34,6 +34,12 @@ TYPE_TO_MOUNT_POINT: dict[str, str] = {
 SESSION_MODULES: Final = {"orchestrator": "loop-basic", "context": "context-simple"}
 #: The sections of a plan that list modules, in the order they are mounted, and the kind that each lists.
 MODULE_SECTIONS: Final = {"providers": "provider", "tools": "tool", "hooks": "hook"}
+#: What the fields of a module's entry are called in errors, and their types.
+_FIELDS: Final[dict[str, tuple[str, type, str]]] = {
+    "module": ("Module path", str, "a string"),
+    "source": ("Source", str, "a string"),
+    "config": ("Config", dict, "a dict"),
+}
 
 
 class PlannedModule(NamedTuple):
@@ -48,14 +54,13 @@ class PlannedModule(NamedTuple):
 
     @property
     def module_id(self) -> str:
-        """Return the module's id."""
         return str(self.entry["module"])
 
 
 def plan_modules(plan: Mapping[str, Any]) -> Iterator[PlannedModule]:
     """Yield the modules that a plan names, in the order they are mounted.
 
-    An entry that names no module, or is not an entry at all, is left out: `check_shape` reports what is wrong with it.
+    Entries that are invalid or name no module are left out: `check_shape` reports them.
     """
     session = plan.get("session")
     for kind in SESSION_MODULES:
@@ -121,11 +126,16 @@ def check_shape(plan: dict[str, Any]) -> None:
 
 
 def _check_entry(path: str, entry: dict[str, Any]) -> None:
-    module, settings = entry.get("module"), entry.get("config")
-    if module is not None and not isinstance(module, str):
-        raise TypeError(f"Module path at {path} must be a string, got {type(module).__name__}")
-    if settings is not None and not isinstance(settings, dict):
-        raise TypeError(f"Config at {path} must be a dict, got {type(settings).__name__}")
+    for name in ("module", "config"):
+        value = entry.get(name)
+        if value is not None and (error := type_error(path, name, value)) is not None:
+            raise TypeError(error)
+
+
+def type_error(path: str, name: str, value: Any) -> str | None:
+    """Return the error for a field of a module's entry that has the wrong type, None for the right one."""
+    title, kind, expected = _FIELDS[name]
+    return None if isinstance(value, kind) else f"{title} at {path} must be {expected}, got {type(value).__name__}"
 
 
 def check_instances(plan: dict[str, Any]) -> None:

@@ -190,7 +190,7 @@ class _Once:
 
 
 def _module_of_run(config: pytest.Config) -> Path | None:
-    """Return the module that the whole run is about: by option, else by where it was started and what it was given."""
+    """Return the module under test: by option, else by the working directory and the arguments."""
     from amplifier_core.validation._locate import find_module, package_in
 
     given = config.getoption("--module-path")

@@ -72,7 +72,6 @@ class AmplifierSession:
 
     @property
     def status(self) -> SessionStatus:
-        """Return the state of the session and its times; created on first access."""
         if self._status is None:
             self._status = SessionStatus(session_id=self.session_id, started_at=self._created_at)
         return self._status
@@ -265,7 +264,7 @@ _created: dict[str, AmplifierSession] = {}
 
 
 def get_session(session_id: str) -> AmplifierSession:
-    """Return a live session; raise LookupError when there is none of that id."""
+    """Return a live session; raise LookupError for an unknown id."""
     return _find("get_session", session_id)
 
 

@@ -26,7 +26,7 @@ _POLL_SECONDS = 0.01
 
 
 class MockCoordinator(ModuleCoordinator):
-    """Be a real coordinator of a session that does not exist, and remember what was mounted and unmounted."""
+    """A real coordinator without a session, which records mounts and unmounts."""
 
     mount_history: list[dict[str, Any]]
     unmount_history: list[dict[str, Any]]

@@ -19,7 +19,7 @@ _NO_IDS: Ids = {}
 
 
 class Scope:
-    """Describe what is running, for the length of a `with` block; linked to the scope around it."""
+    """Describe the running code for the length of a `with` block; linked to the scope around it."""
 
     __slots__ = ("before", "component", "ids", "is_mounting", "module", "name", "opener", "outer", "owner", "wave")
 
@@ -42,7 +42,7 @@ class Scope:
             #: Who acts: kernel, orchestrator, provider, tool, hook, context or app, and the id of the module.
             self.component = "app"
             self.module: str | None = None
-            #: Whether the module is mounting or getting ready, so that it owns what is registered meanwhile.
+            #: Whether the module is mounting or getting ready, and so owns the registrations made here.
             self.is_mounting = False
             #: The mount wave under way, if any.
             self.wave: Any = None
@@ -115,7 +115,7 @@ def traced_scope() -> Scope | None:
 
 
 def acting(owner: Any, component: str, module: str | None = None, name: str = "") -> Scope:
-    """Return a scope that attributes what is emitted, logged or registered in it to a component and a module."""
+    """Return a scope in which events, records and registrations are attributed to a component and a module."""
     scope = Scope(owner, _scope.get(), name)
     scope.component = component
     scope.module = module
@@ -135,7 +135,7 @@ def open_module(owner: Any, module: str | None, wave: Any = None, component: str
 
 
 class Span:
-    """Open a child span of what is running when the block starts; every block gets new ids."""
+    """Open a child span of the current scope at the start of a block; every block gets new ids."""
 
     __slots__ = ("_name", "_owner")
 

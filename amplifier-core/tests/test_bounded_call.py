@@ -58,7 +58,7 @@ async def test_own_cancellation_becomes_a_failure() -> None:
 
     with pytest.raises(ForeignCancelled) as caught:
         await called(cancels)
-    assert str(caught.value) == "it ended in a CancelledError that nobody outside had asked for"
+    assert str(caught.value) == "it ended in a CancelledError that no outside code had requested"
     assert isinstance(caught.value.__cause__, asyncio.CancelledError)
     assert not issubclass(ForeignCancelled, asyncio.CancelledError)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from amplifier_core.data import describe
-from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES, type_error
 from amplifier_core.utils.truncate import redact_secrets
 from amplifier_core.validation.base import CheckList, ValidationCheck, failing, passing
 
@@ -37,7 +37,7 @@ class MountPlanValidator:
     REQUIRED_MODULE_SPEC_FIELDS: ClassVar[frozenset[str]] = frozenset({"module"})
 
     def validate(self, plan: Any) -> MountPlanValidationResult:
-        """Return every check made of `plan`, which may be anything; never raises for what it holds."""
+        """Return every check made of `plan`, which may be anything; never raises."""
         result = MountPlanValidationResult()
         if not isinstance(plan, dict):
             result.add(failing("root_type", f"Mount plan must be a dict, got {type(plan).__name__}"))
@@ -100,19 +100,14 @@ class MountPlanValidator:
 
     def _check_module_fields(self, path: str, spec: dict[Any, Any], result: MountPlanValidationResult) -> None:
         module = spec["module"]
-        if not isinstance(module, str):
-            kind = type(module).__name__
-            result.add(failing(f"{path}_module_type", f"Module path at {path} must be a string, got {kind}"))
-        elif not module:
+        if module == "":
             result.add(failing(f"{path}_module_empty", f"Module path at {path} cannot be empty"))
-        else:
+        elif isinstance(module, str):
             result.add(passing(f"{path}_module_valid", f"Module path '{module}' at {path} is valid"))
-        if "config" in spec and not isinstance(spec["config"], dict):
-            kind = type(spec["config"]).__name__
-            result.add(failing(f"{path}_config_type", f"Config at {path} must be a dict, got {kind}"))
-        if "source" in spec and not isinstance(spec["source"], str):
-            kind = type(spec["source"]).__name__
-            result.add(failing(f"{path}_source_type", f"Source at {path} must be a string, got {kind}"))
+        for name in ("module", "config", "source"):
+            error = type_error(path, name, spec[name]) if name in spec else None
+            if error is not None:
+                result.add(failing(f"{path}_{name}_type", error))
 
 
 def _shown(spec: dict[Any, Any]) -> str:

@@ -30,7 +30,7 @@ class Speechless(Exception):
         (Speechless(), "Gate 'rules' failed: <unprintable Speechless>"),
         (
             asyncio.CancelledError(),
-            "Gate 'rules' failed: it ended in a CancelledError that nobody outside had asked for",
+            "Gate 'rules' failed: it ended in a CancelledError that no outside code had requested",
         ),
     ],
 )

@@ -140,7 +140,7 @@ async def test_timeout_is_not_a_refusal(tool_session: ToolSession, reports: Any)
     coordinator.register_policy("late policy", late)
     outcomes.append(await session.execute("ls"))
     assert outcomes == [
-        "denied: approval timeout: nobody answered in time",
+        "denied: approval timeout: no answer in time",
         "denied: Gate 'late gate' failed: timeout after 0.01 s",
         "denied: policy failed: timeout after 0.01 s",
     ]
