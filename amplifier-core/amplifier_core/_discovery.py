@@ -148,13 +148,12 @@ def _declared_type(module_id: str, folder: Path) -> str | None:
         return None
     tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8-sig"))
     for statement in tree.body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if isinstance(statement, ast.AnnAssign):
-            targets = [statement.target]
-        named = any(isinstance(target, ast.Name) and target.id == "__amplifier_module_type__" for target in targets)
-        value = getattr(statement, "value", None)
-        if named and isinstance(value, ast.Constant) and value.value in TYPE_TO_MOUNT_POINT:
-            return str(value.value)
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id="__amplifier_module_type__")], value=ast.Constant(value=kind))
+                | ast.AnnAssign(target=ast.Name(id="__amplifier_module_type__"), value=ast.Constant(value=kind))
+            ) if kind in TYPE_TO_MOUNT_POINT:
+                return str(kind)
     return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amplifier_core.bounded_call import require_plain
-from amplifier_core.data import clean, copier, describe, isolate
+from amplifier_core.data import clean, copier, describe, isolate, reason
 from amplifier_core.trace import timestamp as now
 
 logger = logging.getLogger(__name__)
@@ -70,8 +70,7 @@ class LogPipe:
     def _report(self, culprit: object, what: str, error: BaseException) -> None:
         if id(culprit) not in self._reported:
             self._reported[id(culprit)] = culprit
-            reason = describe(error) or type(error).__name__
-            logger.error("Log %s %r failed (reported once): %s", what, culprit, reason, exc_info=error)
+            logger.error("Log %s %r failed (reported once): %s", what, culprit, reason(error), exc_info=error)
 
 
 def build_record(level: str | int, message: str, event: str, identity: dict[str, Any], data: dict[str, Any]) -> Record:

@@ -16,7 +16,7 @@ from amplifier_core._discovery import module_failure_reason
 from amplifier_core._mount import MountWave
 from amplifier_core._rollback import Attempt
 from amplifier_core.bounded_call import FATAL, call, maybe_await, running_task
-from amplifier_core.data import copy_containers, describe
+from amplifier_core.data import copy_containers, describe, reason
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.plan import (
@@ -144,8 +144,8 @@ class _Startup:
         except (asyncio.CancelledError, *FATAL):
             raise
         except BaseException as error:
-            logger.error("Failed to load %s '%s': %s", title, entry["module"], _reason(error))
-            raise RuntimeError(f"Cannot initialize without {title}: {_reason(error)}") from error
+            logger.error("Failed to load %s '%s': %s", title, entry["module"], reason(error))
+            raise RuntimeError(f"Cannot initialize without {title}: {reason(error)}") from error
 
     async def mount_optional(self, kind: str, entry: dict[str, Any]) -> None:
         """Mount a tool or hook; a failure is a warning and an event."""
@@ -211,10 +211,10 @@ class _Startup:
                 except (asyncio.CancelledError, *FATAL):
                     raise
                 except BaseException as error:
-                    failures.append((module_id, _reason(error)))
-                    logger.warning("on_session_ready for '%s' raised: %s", module_id, _reason(error), exc_info=error)
-        for module_id, reason in [*failures, *self.wave.skipped]:
-            payload = {"module_id": module_id, "error": reason}
+                    failures.append((module_id, reason(error)))
+                    logger.warning("on_session_ready for '%s' raised: %s", module_id, reason(error), exc_info=error)
+        for module_id, failure in [*failures, *self.wave.skipped]:
+            payload = {"module_id": module_id, "error": failure}
             await _emit_quietly(self.coordinator, MODULE_ON_SESSION_READY_FAILED, payload)
 
     def drain(self) -> None:
@@ -222,11 +222,11 @@ class _Startup:
         _close_unawaited(self.queue.clear_on_session_ready_queue())
 
     async def _report(self, kind: str, entry: dict[str, Any], error: BaseException) -> None:
-        logger.warning("Failed to load %s '%s': %s", kind, entry["module"], _reason(error), exc_info=error)
+        logger.warning("Failed to load %s '%s': %s", kind, entry["module"], reason(error), exc_info=error)
         payload = {
             "module_type": kind,
             "module_id": entry["module"],
-            "error": _reason(error),
+            "error": reason(error),
             "reason_code": module_failure_reason(error),
         }
         if entry.get("instance_id"):
@@ -238,10 +238,6 @@ class _Startup:
         capability = get_capability(name) if get_capability is not None else None
         if callable(capability):
             await maybe_await(capability(self.coordinator, _deep_copy(entry), *arguments))
-
-
-def _reason(error: BaseException) -> str:
-    return describe(error) or type(error).__name__
 
 
 def _deep_copy(entry: dict[str, Any]) -> Any:

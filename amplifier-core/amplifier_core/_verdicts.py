@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from amplifier_core.authorization import Authorization, Decision, ask, report
 from amplifier_core.bounded_call import maybe_await
-from amplifier_core.data import INTERRUPTS, clean, describe
+from amplifier_core.data import INTERRUPTS, clean, reason
 from amplifier_core.models import ApprovalRequest, ContextInjection, HookResult, _sanitize_for_llm
 from amplifier_core.trace import timestamp
 
@@ -67,7 +67,7 @@ def read_verdict(returned: Any) -> HookResult | None:
     except INTERRUPTS:
         raise
     except BaseException as error:
-        raise InvalidVerdict(f"{INVALID}: {describe(error) or type(error).__name__}") from error
+        raise InvalidVerdict(f"{INVALID}: {reason(error)}") from error
 
 
 def _said(returned: Any) -> dict[str, Any]:

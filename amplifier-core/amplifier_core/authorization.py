@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from amplifier_core.approval import AnsweredBy, ApprovalTimeoutError, measure_waits, put
 from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, running_task, unhurried
-from amplifier_core.data import clean, copier, describe
+from amplifier_core.data import clean, copier, describe, reason
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
 from amplifier_core.models import ApprovalRequest
 
@@ -130,8 +130,9 @@ async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline
         raise
     except BaseException as error:
         logger.error("Policy '%s' failed on %s: %s", policy.name, action, describe(error), exc_info=error)
-        reason = f"policy failed: {describe(error) or type(error).__name__}"
-        return Opinion("deny", reason, policy.name, {"kind": "policy", "policy": policy.name})
+        return Opinion(
+            "deny", f"policy failed: {reason(error)}", policy.name, {"kind": "policy", "policy": policy.name}
+        )
 
 
 def _understood(name: str, said: Any) -> Opinion:

@@ -27,6 +27,7 @@ __all__ = [
     "deep_merge",
     "describe",
     "isolate",
+    "reason",
 ]
 
 #: Exceptions that are never caught on behalf of a module.
@@ -256,6 +257,11 @@ def describe(value: Any) -> str:
         except BaseException:  # the next way of writing might work
             continue
     return f"<unprintable {type(value).__name__}>"
+
+
+def reason(error: BaseException) -> str:
+    """Return the text of an exception, or the name of its type when it has none."""
+    return describe(error) or type(error).__name__
 
 
 def _copy(value: Any) -> Any:

@@ -19,7 +19,7 @@ from amplifier_core import events
 from amplifier_core._verdicts import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
 from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, require_plain, running_task
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
-from amplifier_core.data import clean, copier, describe, isolate
+from amplifier_core.data import clean, copier, isolate, reason
 from amplifier_core.models import ContextInjection, HookResult
 from amplifier_core.trace import acting, scope_of, timestamp
 
@@ -300,7 +300,7 @@ class HookRegistry:
         """Log the failure of a handler and return the verdict it amounts to."""
         _log_failure(event, entry.name, error)
         if entry.is_gate:
-            return HookResult(action="deny", reason=f"Gate '{entry.name}' failed: {_reason(error)}")
+            return HookResult(action="deny", reason=f"Gate '{entry.name}' failed: {reason(error)}")
         if isinstance(error, InvalidVerdict):
             return HookResult(action="deny", reason=INVALID)
         return None
@@ -374,9 +374,5 @@ def _correlated(event: str, data: Any) -> Any:
     return fields if request_id is None else {**fields, REQUEST_ID_FIELD: request_id}
 
 
-def _reason(error: BaseException) -> str:
-    return describe(error) or type(error).__name__
-
-
 def _log_failure(event: str, name: str, error: BaseException) -> None:
-    logger.error("Hook handler error for event '%s' (handler '%s'): %s", event, name, _reason(error), exc_info=error)
+    logger.error("Hook handler error for event '%s' (handler '%s'): %s", event, name, reason(error), exc_info=error)

@@ -161,7 +161,7 @@ async def _mounting(module_path: Path | None, coordinator: MockCoordinator) -> A
     """Mount a private copy of the module with an empty config and give what mount() returned."""
     if module_path is None:
         pytest.skip("No module path detected")
-    from amplifier_core.validation._importing import private_import
+    from amplifier_core.validation._import import private_import
 
     with private_import(module_path) as module:
         try:

@@ -1,6 +1,6 @@
 """Check modules whose mount() must leave an object behind: tools, providers, orchestrators, contexts.
 
-An interface is what an object can do: attributes that exist and methods that can be called. No base class is asked for.
+An interface is a set of attributes that exist and methods that can be called; no base class is required.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from amplifier_core.validation._probe import UNSTOPPABLE, facts
+from amplifier_core.data import INTERRUPTS
+from amplifier_core.validation._probe import facts
 from amplifier_core.validation.base import (
     ModuleValidator,
     ValidationCheck,
@@ -36,13 +37,13 @@ class InterfaceValidator(ModuleValidator):
     methods: ClassVar[tuple[str, ...]]
 
     def is_instance(self, obj: Any) -> bool:
-        """Whether `obj` is an object, not a class, with everything the interface asks for."""
+        """Return whether `obj` is an object, not a class, that has the whole interface."""
         try:
             return not isinstance(obj, type) and self._implements(obj)
-        except UNSTOPPABLE:
+        except INTERRUPTS:
             raise
         except BaseException:
-            # An object that cannot be looked at is no instance of anything; check_mounted() tells why.
+            # An object that cannot be inspected is not an instance; check_mounted() reports why.
             return False
 
     def _implements(self, obj: Any) -> bool:
@@ -59,14 +60,14 @@ class InterfaceValidator(ModuleValidator):
         for name, obj in fresh.items():
             try:
                 self._check_object(result, name, obj)
-            except UNSTOPPABLE:
+            except INTERRUPTS:
                 raise
             except BaseException as error:  # one object's fault must not hide the others
                 result.add(compliance_error(error))
 
     @abstractmethod
     def _fresh(self, coordinator: ModuleCoordinator, before: Any) -> dict[str, Any]:
-        """Return what was mounted since `before`, by name."""
+        """Return the objects mounted since `before`, by name."""
 
     def _check_returned(self, result: ValidationResult, returned: Any) -> None:
         implements = self._implements(returned)
@@ -129,7 +130,6 @@ class SingleValidator(InterfaceValidator):
     """Check modules that mount the one object of their kind."""
 
     def observe(self, coordinator: ModuleCoordinator) -> Any:
-        """Return what is mounted, None for nothing."""
         return _mounted(coordinator, self.mount_point)
 
     def _fresh(self, coordinator: ModuleCoordinator, before: Any) -> dict[str, Any]:

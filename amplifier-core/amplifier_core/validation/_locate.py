@@ -1,4 +1,4 @@
-"""Find the module that a test run is about: its package folder and its kind."""
+"""Find the module under test: its package folder and its kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 _REPOSITORY = "amplifier-module-"
 _PACKAGE = "amplifier_module_"
 
-#: Words that module names start with, and the kind each stands for.
+#: The kinds of modules by the words in their names.
 _KINDS = {
     "provider": "provider",
     "tool": "tool",
@@ -25,7 +25,7 @@ def find_module(starts: Iterable[Path]) -> Path | None:
     for start in starts:
         for folder in (start, *start.parents):
             if folder.name in ("site-packages", "dist-packages"):
-                break  # what happens to be installed beside us is not the module under test
+                break  # installed packages are not the module under test
             package = package_in(folder)
             if package is not None:
                 return package
@@ -38,7 +38,7 @@ def package_in(folder: Path) -> Path | None:
     """Return the module package that `folder` is or holds, or None.
 
     A repository folder `amplifier-module-*` may name its package `amplifier_*`; any other folder must hold exactly one
-    `amplifier_module_*`, so that a folder of many modules is not taken for one of them.
+    `amplifier_module_*`, so that a folder of many modules is not mistaken for one.
     """
     if folder.name.startswith(_PACKAGE) and _is_package(folder):
         return folder
@@ -63,7 +63,7 @@ def module_kind(package: Path) -> str | None:
 def _packages(folder: Path, prefix: str) -> list[Path]:
     try:
         return sorted(path for path in folder.glob(f"{prefix}*") if _is_package(path))
-    except OSError:  # a folder we may not read holds nothing for us
+    except OSError:  # an unreadable folder counts as empty
         return []
 
 

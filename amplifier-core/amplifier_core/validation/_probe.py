@@ -1,7 +1,6 @@
-"""Look at objects that somebody else wrote without being harmed by them.
+"""Inspect foreign callables, whose signatures may be unreadable.
 
-Attributes may be properties that raise, signatures may be unreadable, and an exception may not even print. Facts about
-plain functions never change, so they are read once and kept for as long as the function lives.
+Facts about plain functions never change, so they are read once and kept for as long as the function lives.
 """
 
 from __future__ import annotations
@@ -12,12 +11,9 @@ from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-#: What nothing here may hold back. GeneratorExit is not among them: synchronous foreign code that raises it has failed.
-UNSTOPPABLE = (KeyboardInterrupt, SystemExit)
-
 
 class Facts(NamedTuple):
-    """Say what a caller must know of a callable: whether to await it, and how many parameters it declares."""
+    """Whether to await a callable, and how many parameters it declares."""
 
     is_async: bool
     parameters: int
@@ -56,13 +52,3 @@ def _parameters(function: Callable[..., Any]) -> int:
             raise
         # Async mocks of some releases of Python pose as functions and have no code to read a signature from.
         return len(inspect.signature(type(function).__call__).parameters) - 1
-
-
-def reason(error: BaseException) -> str:
-    """Return the text of an exception, or its type when it has none or fails to print."""
-    try:
-        return str(error) or type(error).__name__
-    except UNSTOPPABLE:
-        raise
-    except BaseException:
-        return type(error).__name__

@@ -1,7 +1,7 @@
-"""Mount a module on a coordinator of its own, watch what it does meanwhile, and clean up after it.
+"""Mount a module on a separate coordinator, record what it uses, and clean up after it.
 
-Two mistakes are legal but cost their authors months, so a trial mount warns of them: offering a list of events as a
-capability, which no collector reads, and looking at other modules while they are still being mounted.
+Two mistakes are legal but hard to find, so a trial mount warns of them: registering a list of events as a capability,
+which no collector reads, and looking up other modules while they are still being mounted.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from amplifier_core.bounded_call import call, maybe_await, running_task
-from amplifier_core.data import copy_containers
+from amplifier_core.data import INTERRUPTS, copy_containers, reason
 from amplifier_core.testing import MockCoordinator
-from amplifier_core.validation._probe import UNSTOPPABLE, reason
 from amplifier_core.validation.base import (
     ModuleValidator,
     ValidationCheck,
@@ -70,7 +69,7 @@ async def trial_mount(
 
 
 async def _mount(module: Any, coordinator: MockCoordinator, config: dict[str, Any] | None) -> Any:
-    """Await mount() whatever it returned: that a plain function cannot be awaited is for its author to read."""
+    """Await mount() whatever it returned: the error of a plain function is for its author to read."""
     return await module.mount(coordinator, copy_containers(config or {}))
 
 
@@ -81,10 +80,10 @@ class _Outcome(NamedTuple):
 
 
 async def _attempt(action: Callable[[], Any], deadline: float) -> _Outcome:
-    """Call `action`, await what it returns if that can be awaited, and say how it ended."""
+    """Call `action`, await its result if it is awaitable, and return the outcome."""
     try:
         outcome: _Outcome = await call(running_task(), deadline, _guarded, action)
-    except (asyncio.CancelledError, *UNSTOPPABLE):
+    except (asyncio.CancelledError, *INTERRUPTS):
         raise
     except TimeoutError as error:
         return _Outcome(error=error, timed_out=True)
@@ -94,7 +93,7 @@ async def _attempt(action: Callable[[], Any], deadline: float) -> _Outcome:
 
 
 async def _guarded(action: Callable[[], Any]) -> _Outcome:
-    """Catch what the action itself raises, so that a TimeoutError from outside can only be the deadline."""
+    """Catch the errors of the action itself, so that a TimeoutError from outside can only be the deadline."""
     try:
         return _Outcome(await maybe_await(action()))
     except (Exception, GeneratorExit) as error:
@@ -118,7 +117,7 @@ def _module_id(module_path: str) -> str:
 
 @dataclass
 class Notes:
-    """Say which capabilities and channels were used while the notes were open."""
+    """The capabilities and channels used while the notes were open."""
 
     open: bool = True
     registered: dict[str, Any] = field(default_factory=dict)
@@ -128,12 +127,12 @@ class Notes:
     collected: dict[str, None] = field(default_factory=dict)
 
     def wants(self, name: object) -> bool:
-        """Whether to note `name`: modules may pass anything, and only text can be warned of."""
+        """Return whether to note `name`: modules may pass anything, but only text is worth a warning."""
         return self.open and isinstance(name, str)
 
 
 class RecordingCoordinator(MockCoordinator):
-    """Take notes of the capabilities and channels that a module uses."""
+    """Record the capabilities and channels that a module uses."""
 
     notes: Notes
 
@@ -144,25 +143,21 @@ class RecordingCoordinator(MockCoordinator):
         return self
 
     def register_capability(self, name: str, value: Any) -> None:
-        """Register, and note what."""
         if self.notes.wants(name):
             self.notes.registered[name] = value
         super().register_capability(name, value)
 
     def get_capability(self, name: str) -> Any:
-        """Get, and note what was asked for."""
         if self.notes.wants(name):
             self.notes.read[name] = None
         return super().get_capability(name)
 
     def register_contributor(self, channel: str, name: str, callback: Callable[[], Any]) -> None:
-        """Register, and note the channel."""
         if self.notes.wants(channel):
             self.notes.contributed.add(channel)
         super().register_contributor(channel, name, callback)
 
     async def collect_contributions(self, channel: str) -> list[Any]:
-        """Collect, and note the channel."""
         if self.notes.wants(channel):
             self.notes.collected[channel] = None
         return await super().collect_contributions(channel)
@@ -205,7 +200,7 @@ def _wrong_api(name: str, module_id: str) -> ValidationCheck:
 def _too_early(looked: list[str]) -> ValidationCheck:
     return failing(
         "mount_order",
-        f"mount() looked at other modules before everyone is there: {', '.join(looked)}. "
+        f"mount() looked up other modules before all are mounted: {', '.join(looked)}. "
         "Move it to `async def on_session_ready(coordinator)`",
         "warning",
     )

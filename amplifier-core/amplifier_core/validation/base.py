@@ -1,8 +1,8 @@
-"""State what was checked, and check what all kinds of modules have in common.
+"""Results of checks, and the checks that all kinds of modules have in common.
 
-One implementation serves two callers. `validate()` imports a module, mounts it on a fresh coordinator and looks at
-what is there; a live session asks the same validator about the module object it loaded (`check_structure`) and about
-the mount it just made (`observe` before, `check_mounted` after).
+One implementation serves two callers. `validate()` imports a module, mounts it on a fresh coordinator and inspects the
+result; a live session passes the same validator the module object it loaded (`check_structure`) and the mount it just
+made (`observe` before, `check_mounted` after).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from amplifier_core.validation._importing import import_module_from_path
-from amplifier_core.validation._probe import UNSTOPPABLE, facts, reason
+from amplifier_core.data import INTERRUPTS, reason
+from amplifier_core.validation._import import import_module_from_path
+from amplifier_core.validation._probe import facts
 
 if TYPE_CHECKING:
     from amplifier_core.coordinator import ModuleCoordinator
@@ -63,7 +64,6 @@ class CheckList:
         return self._failed("warning")
 
     def add(self, check: ValidationCheck) -> None:
-        """Append one check."""
         self.checks.append(check)
 
     def summary(self) -> str:
@@ -87,12 +87,10 @@ class ValidationResult(CheckList):
 
 
 def passing(name: str, message: str, severity: Severity = "info") -> ValidationCheck:
-    """Return a check that passed."""
     return ValidationCheck(name, True, message, severity)
 
 
 def failing(name: str, message: str, severity: Severity = "error") -> ValidationCheck:
-    """Return a check that failed."""
     return ValidationCheck(name, False, message, severity)
 
 
@@ -120,7 +118,7 @@ def check_on_session_ready(module: Any) -> ValidationCheck | None:
                 "on_session_ready() must accept a coordinator argument: "
                 "async def on_session_ready(coordinator) -> None",
             )
-    except UNSTOPPABLE:
+    except INTERRUPTS:
         raise
     except BaseException as error:
         return failing(name, f"on_session_ready() cannot be inspected: {reason(error)}")
@@ -150,8 +148,8 @@ class ModuleValidator(ABC):
         """Import the module, mount it on a fresh MockCoordinator with `config` and return every check made.
 
         `module_path` is a package folder, a `.py` file or a dotted name; `entry_point` is accepted and not used.
-        Whatever the module does ends up in the result; only KeyboardInterrupt, SystemExit and the cancellation of the
-        caller's task get through.
+        Errors of the module are in the result; only KeyboardInterrupt, SystemExit and the cancellation of the caller's
+        task are raised.
         """
         result = ValidationResult(self.module_type, str(module_path))
         module = _import_checked(module_path, result)
@@ -162,7 +160,7 @@ class ModuleValidator(ABC):
         return result
 
     def check_structure(self, module: Any, result: ValidationResult) -> bool:
-        """Add the checks that need no mount; return False when there is no mount() to go on with."""
+        """Add the checks that need no mount; return False when the module has no usable mount()."""
         mount, check = _find_mount(module)
         result.add(check)
         if not check.passed:
@@ -175,15 +173,15 @@ class ModuleValidator(ABC):
 
     @abstractmethod
     def observe(self, coordinator: ModuleCoordinator) -> Any:
-        """Return a snapshot of what this kind of module mounts on, to compare with later."""
+        """Return a snapshot of the mount point of this kind, to compare with later."""
 
     def check_mounted(
         self, result: ValidationResult, coordinator: ModuleCoordinator, before: Any, returned: Any
     ) -> None:
-        """Add the checks of what a mount() left behind: what is new since `before`, or else what it returned."""
+        """Add the checks of the objects mounted since `before`, or else of the one that mount() returned."""
         try:
             self._check_mounted(result, coordinator, before, returned)
-        except UNSTOPPABLE:
+        except INTERRUPTS:
             raise
         except BaseException as error:
             result.add(compliance_error(error))
@@ -192,7 +190,7 @@ class ModuleValidator(ABC):
     def _check_mounted(
         self, result: ValidationResult, coordinator: ModuleCoordinator, before: Any, returned: Any
     ) -> None:
-        """Do what check_mounted() says; may raise whatever looking at the module's objects raises."""
+        """Add the checks; errors of the module's objects may be raised."""
 
     @abstractmethod
     def is_instance(self, obj: Any) -> bool:
@@ -213,7 +211,7 @@ def _import_checked(module_path: str | Path, result: ValidationResult) -> Module
             module = importlib.import_module(str(module_path))
             result.add(passing(name, f"Module '{module_path}' imported successfully"))
         return module
-    except UNSTOPPABLE:
+    except INTERRUPTS:
         raise
     except ImportError as error:
         result.add(failing(name, f"Failed to import module: {reason(error)}"))
@@ -226,7 +224,7 @@ def _find_mount(module: Any) -> tuple[Any, ValidationCheck]:
     name = "mount_exists"
     try:
         mount = getattr(module, "mount", None)
-    except UNSTOPPABLE:
+    except INTERRUPTS:
         raise
     except BaseException as error:
         return None, failing(name, f"No mount() function found in module: looking for it raised {reason(error)}")
@@ -241,7 +239,7 @@ def _check_mount_signature(mount: Any) -> ValidationCheck:
     name = "mount_signature"
     try:
         is_async, parameters = facts(mount)
-    except UNSTOPPABLE:
+    except INTERRUPTS:
         raise
     except BaseException as error:
         return failing(

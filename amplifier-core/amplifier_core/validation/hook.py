@@ -6,7 +6,8 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from amplifier_core.validation._probe import UNSTOPPABLE, facts
+from amplifier_core.data import INTERRUPTS
+from amplifier_core.validation._probe import facts
 from amplifier_core.validation.base import (
     ModuleValidator,
     ValidationCheck,
@@ -29,7 +30,7 @@ _CLEANUPS = (FunctionType, MethodType, BuiltinFunctionType, partial)
 class HookValidator(ModuleValidator):
     """Look at the handlers that mount() registered, or at the handler object it returned.
 
-    Nothing registered is no fault: a hook may register in on_session_ready(), or only when configured.
+    Registering nothing is valid: a hook may register in on_session_ready(), or only when configured.
     """
 
     module_type = "hook"
@@ -43,10 +44,10 @@ class HookValidator(ModuleValidator):
         """Whether `obj` is an object, no class or function, whose __call__ is async and takes event and data."""
         try:
             return _is_callable_object(obj) and not isinstance(obj, type) and _check_call(obj).passed
-        except UNSTOPPABLE:
+        except INTERRUPTS:
             raise
         except BaseException:
-            # An object that cannot be looked at is no handler; check_mounted() tells why.
+            # An object that cannot be inspected is not a handler; check_mounted() reports why.
             return False
 
     def _check_mounted(

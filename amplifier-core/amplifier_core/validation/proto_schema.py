@@ -20,7 +20,7 @@ VALID_APPROVAL_DEFAULTS = frozenset({"allow", "deny"})
 
 
 def validate_tool_result(data: Any) -> list[str]:
-    """Return what is wrong with a tool result, nothing for a good one."""
+    """Return the errors of a tool result."""
     if not isinstance(data, dict):
         return [f"Tool result must be a dict, got {type(data).__name__}"]
     if "success" not in data:
@@ -31,7 +31,7 @@ def validate_tool_result(data: Any) -> list[str]:
 
 
 def validate_hook_result(data: Any) -> list[str]:
-    """Return what is wrong with a hook result, nothing for a good one; an absent action means continue."""
+    """Return the errors of a hook result; an absent action means continue."""
     if not isinstance(data, dict):
         return [f"Hook result must be a dict, got {type(data).__name__}"]
     problems = _outside("action", data.get("action", "continue"), VALID_HOOK_ACTIONS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from amplifier_core.data import INTERRUPTS, reason
 from amplifier_core.validation._interface import NamedValidator, check_async, check_name
-from amplifier_core.validation._probe import UNSTOPPABLE, reason
 from amplifier_core.validation.base import ValidationCheck, ValidationResult, failing, passing
 
 __all__ = ["ProviderValidator"]
@@ -55,7 +55,7 @@ def _check_get_info(provider: Any) -> ValidationCheck:
     name = "provider_get_info"
     try:
         info = provider.get_info()
-    except UNSTOPPABLE:
+    except INTERRUPTS:
         raise
     except BaseException as error:
         return failing(name, f"Error calling Provider.get_info(): {reason(error)}", "warning")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_core.data import reason
 from amplifier_core.testing import MockCoordinator, MockTool
 from amplifier_core.validation import (
     ContextValidator,
@@ -25,7 +26,7 @@ from amplifier_core.validation import (
     ValidationResult,
     validator_for,
 )
-from amplifier_core.validation._probe import Facts, facts, reason
+from amplifier_core.validation._probe import Facts, facts
 from amplifier_core.validation.base import check_on_session_ready
 
 WriteModule = Callable[[str], Path]
@@ -249,7 +250,7 @@ class Unprintable(BaseException):
         (RuntimeError(), "RuntimeError"),
         (asyncio.CancelledError(), "CancelledError"),
         (GeneratorExit("out"), "out"),
-        (Unprintable(), "Unprintable"),
+        (Unprintable(), "Unprintable()"),
     ],
 )
 def test_raising_property_is_a_failed_check(error: BaseException, text: str) -> None:

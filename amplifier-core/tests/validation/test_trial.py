@@ -238,7 +238,7 @@ async def test_looking_at_other_modules_in_mount(write_module: WriteModule) -> N
         (
             "mount_order",
             (
-                'mount() looked at other modules before everyone is there: get_capability("skills.discovery"), '
+                'mount() looked up other modules before all are mounted: get_capability("skills.discovery"), '
                 'collect_contributions("observability.events"). Move it to `async def on_session_ready(coordinator)`'
             ),
         )

@@ -49,7 +49,7 @@ class ContextBehaviorTests:
 
     @pytest.mark.asyncio
     async def test_get_messages_for_request_returns_messages(self, context_module: Any) -> None:
-        """What was said reaches the next request."""
+        """Messages reach the next request."""
         await context_module.add_message({"role": "user", "content": "Test"})
         messages = await context_module.get_messages_for_request()
         assert isinstance(messages, list), f"must return a list, got {type(messages).__name__}"

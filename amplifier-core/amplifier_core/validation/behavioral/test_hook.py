@@ -1,4 +1,4 @@
-"""State what every hook does; `hook_cleanup` is what mount() returned, `coordinator` what it was mounted on."""
+"""Tests for every hook; `hook_cleanup` is the result of mount(), `coordinator` the one it was mounted on."""
 
 from __future__ import annotations
 

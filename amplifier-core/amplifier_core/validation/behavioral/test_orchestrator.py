@@ -29,7 +29,7 @@ class OrchestratorBehaviorTests:
 
     @pytest.mark.asyncio
     async def test_execute_with_empty_prompt(self, orchestrator_module: Any, mock_deps: Any) -> None:
-        """An empty prompt is answered, or refused on purpose: it does not run into an error nobody thought of."""
+        """An empty prompt is answered, or refused on purpose: it does not cause an unexpected error."""
         try:
             response = await _turn(orchestrator_module, "", mock_deps)
         except (AttributeError, TypeError, KeyError) as error:

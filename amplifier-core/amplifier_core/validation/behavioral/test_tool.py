@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-#: A call as an orchestrator makes it, for a tool whose schema nobody here knows.
+#: A call as an orchestrator makes it, for a tool whose schema is unknown here.
 _CALL = {"_tool_call_id": "test-123"}
 
 
@@ -53,7 +53,7 @@ class ToolBehaviorTests:
 
     @pytest.mark.asyncio
     async def test_invalid_input_returns_error_result(self, tool_module: Any) -> None:
-        """Empty input is answered, or refused on purpose: it does not run into an error nobody thought of."""
+        """Empty input is answered, or refused on purpose: it does not cause an unexpected error."""
         try:
             result = await tool_module.execute({})
         except (AttributeError, TypeError, KeyError) as error:

@@ -1,7 +1,7 @@
-"""Import the very files that were asked for, and say so when Python would give us others.
+"""Import a module from a given path, and refuse when its name belongs to other files.
 
 A module name is global to the process: two checkouts of one module cannot both be imported under it. Validating one
-while the other runs would be a lie, so that is refused with both places named.
+while the other runs would mislead, so that is an error which names both places.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def import_module_from_path(path: str | Path) -> ModuleType:
     """
     name, source = _name_and_source(Path(path))
     loaded = sys.modules.get(name)
-    stranger = _strange_submodule(name, source)
-    if stranger is not None:
+    foreign = _foreign_submodule(name, source)
+    if foreign is not None:
         raise ImportError(
-            f"Refusing to import '{name}' from {source}: cached submodule '{stranger}' "
-            f"is from {_file_of(sys.modules[stranger])}"
+            f"Refusing to import '{name}' from {source}: cached submodule '{foreign}' "
+            f"is from {_file_of(sys.modules[foreign])}"
         )
     if loaded is not None:
         if not _is_file(loaded, source):
@@ -45,20 +45,20 @@ def import_module_from_path(path: str | Path) -> ModuleType:
 def private_import(path: str | Path) -> Iterator[ModuleType]:
     """Import a fresh copy of the module at `path` for the length of a `with` block.
 
-    Module-level state starts afresh, and whatever was loaded under that name is put back afterwards.
+    Module-level state is new, and modules loaded before under that name are restored afterwards.
     """
     name, source = _name_and_source(Path(path))
-    shelved = _take_out(name)
+    loaded = _remove(name)
     try:
         with _first_on_path(source.parent.parent if source.name == _INIT else source.parent):
             yield _import(name, source)
     finally:
-        _take_out(name)
-        sys.modules.update(shelved)
+        _remove(name)
+        sys.modules.update(loaded)
 
 
 def _name_and_source(path: Path) -> tuple[str, Path]:
-    """Return the name to import and the file that must answer to it."""
+    """Return the name to import and the file it must come from."""
     path = Path(os.path.abspath(path))  # not resolved: a linked folder is imported under the name of the link
     if path.name == _INIT:
         path = path.parent
@@ -73,7 +73,7 @@ def _import(name: str, source: Path) -> ModuleType:
         if not _is_file(module, source):
             raise ImportError(f"Refusing to validate '{name}' from {source}: Python imported {_file_of(module)}")
     except BaseException:
-        # What did load would stand in the way of the next try, from here or from another folder.
+        # Submodules that did load would break the next attempt, from here or from another folder.
         for part in _parts(name):
             if part not in known:
                 del sys.modules[part]
@@ -92,7 +92,7 @@ def _first_on_path(folder: Path) -> Iterator[None]:
             sys.path.remove(entry)
 
 
-def _take_out(name: str) -> dict[str, ModuleType]:
+def _remove(name: str) -> dict[str, ModuleType]:
     return {part: sys.modules.pop(part) for part in _parts(name)}
 
 
@@ -100,7 +100,7 @@ def _parts(name: str) -> list[str]:
     return [part for part in list(sys.modules) if part == name or part.startswith(f"{name}.")]
 
 
-def _strange_submodule(name: str, source: Path) -> str | None:
+def _foreign_submodule(name: str, source: Path) -> str | None:
     """Return a loaded submodule of `name` that does not come from the folder of `source`."""
     folder = source.parent.resolve()
     for part in _parts(name):

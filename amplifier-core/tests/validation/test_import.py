@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.validation import ToolValidator
-from amplifier_core.validation._importing import private_import
+from amplifier_core.validation._import import private_import
 from amplifier_core.validation.base import import_module_from_path
 
 WriteModule = Callable[[str], Path]
