@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ConfigField
 from amplifier_core.llm_errors import AuthenticationError
-from amplifier_kit.llm import Answer, LLMCall, Wire, http_client, import_in_thread, key_field, url_field
-from amplifier_kit.llm.responses import RESPONSES, Abilities, ResponsesProvider, abilities_of
+from amplifier_kit.llm import OPENAI, Answer, LLMCall, Wire, http_client, import_in_thread, key_field, url_field
+from amplifier_kit.llm.responses import Abilities, ResponsesProvider, abilities_of
 from amplifier_module_provider_azure_openai.config import (
     DEFAULT_DEPLOYMENT,
     KEY_NAMES,
@@ -34,7 +34,7 @@ class AzureOpenAIProvider(ResponsesProvider):
     config_model = AzureConfig
     settings: AzureConfig
     # Neither OpenAI nor another cloud can read reasoning that was encrypted here.
-    wire: ClassVar[Wire] = replace(RESPONSES, name="azure-openai")
+    wire: ClassVar[Wire] = replace(OPENAI, name="azure-openai")
 
     def __init__(
         self, config: Mapping[str, Any], coordinator: Any = None, *, azure: AzureResource | None = None
@@ -75,11 +75,11 @@ class AzureOpenAIProvider(ResponsesProvider):
         if answer.model and not abilities_of(call.model).is_known and abilities_of(answer.model).is_known:
             self._models[call.model] = answer.model
 
-    def talks(self, listed: Any) -> bool:
+    def is_chat_model(self, listed: Any) -> bool:
         """Return whether a model answers in text, by its name and the capabilities that Azure lists."""
         listed_abilities = getattr(listed, "capabilities", None)
         able = listed_abilities.get("chat_completion") if isinstance(listed_abilities, dict) else None
-        return super().talks(listed) and able is not False
+        return super().is_chat_model(listed) and able is not False
 
     def price_model(self, call: LLMCall, answer: Answer) -> str:
         """Return the model behind the deployment; a deployment that is paid by the hour has no prices."""

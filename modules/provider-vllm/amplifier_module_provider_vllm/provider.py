@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import LLMError, NotFoundError
-from amplifier_kit.llm import Answer, LLMCall, Mode, WarmingUpError, Wire, key_field, model_field, url_field
+from amplifier_kit.llm import OPENAI, Answer, LLMCall, Mode, WarmingUpError, Wire, key_field, model_field, url_field
 from amplifier_kit.llm.chat import describe_model, is_chat_model
 from amplifier_kit.llm.errors import read_failure
 from amplifier_kit.llm.openai_sdk import list_server_models, server_client, server_url
-from amplifier_kit.llm.responses import RESPONSES, Abilities, ResponsesProvider
+from amplifier_kit.llm.responses import Abilities, ResponsesProvider
 from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_module_provider_vllm.config import DEFAULT_MODEL, KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.plain import plain_items, plain_turns
@@ -34,7 +34,7 @@ class VLLMProvider(ResponsesProvider):
     id = "vllm"
     display_name = "vLLM"
     # The errors are OpenAI's, but OpenAI's service cannot read this server's reasoning.
-    wire: ClassVar[Wire] = replace(RESPONSES, name="vllm")
+    wire: ClassVar[Wire] = replace(OPENAI, name="vllm")
     prefix: ClassVar[str] = "vllm"
     key_names = KEY_NAMES
     config_model = VLLMConfig
@@ -100,7 +100,7 @@ class VLLMProvider(ResponsesProvider):
         """Send the schema to the server; with tools, use a tool for the answer, since a schema bars tool calls."""
         return "tool" if request.tools else super().shape_mode(request)
 
-    def _is_continued(self, call: LLMCall, readings: list[ResponseReader]) -> bool:
+    def _is_continued(self, call: LLMCall, readers: list[ResponseReader]) -> bool:
         """Never continue an answer at its limit: the template would begin a new turn."""
         return False
 

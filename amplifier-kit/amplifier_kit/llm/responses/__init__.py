@@ -5,11 +5,10 @@
 
 from amplifier_kit.llm.responses.config import ResponsesConfig
 from amplifier_kit.llm.responses.models import EFFORTS, Abilities, abilities_of, describe
-from amplifier_kit.llm.responses.provider import RESPONSES, RESPONSES_EVENTS, ResponsesProvider
+from amplifier_kit.llm.responses.provider import RESPONSES_EVENTS, ResponsesProvider
 
 __all__ = [
     "EFFORTS",
-    "RESPONSES",
     "RESPONSES_EVENTS",
     "Abilities",
     "ResponsesConfig",

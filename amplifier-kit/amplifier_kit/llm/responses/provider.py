@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ModelInfo
-from amplifier_core.llm_errors import ContentFilterError, InvalidRequestError, LLMError, LLMTimeoutError
+from amplifier_core.llm_errors import LLMError, LLMTimeoutError
 from amplifier_kit.llm.errors import OPENAI, Wire, read_failure, to_llm_error
 from amplifier_kit.llm.openai_sdk import plain_stream
 from amplifier_kit.llm.provider import LLMProvider
@@ -33,7 +33,7 @@ from amplifier_kit.llm.responses.request import (
 from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_kit.llm.structured_output import Mode, shape_of
 
-__all__ = ["RESPONSES", "RESPONSES_EVENTS", "ResponsesProvider"]
+__all__ = ["RESPONSES_EVENTS", "ResponsesProvider"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,40 +42,13 @@ BACKGROUND_EVENT: Final = "provider:background_status"
 CHAIN_EVENT: Final = "provider:response_chain_invalidated"
 RESPONSES_EVENTS: Final = (CONTINUATION_EVENT, BACKGROUND_EVENT, CHAIN_EVENT)
 
-#: Error codes inside of responses, besides those of other protocols of OpenAI: invalid requests.
-_HOPELESS: Final = (
-    "invalid_prompt",
-    "data_residency_mismatch",
-    "invalid_image",
-    "invalid_image_format",
-    "invalid_base64_image",
-    "invalid_image_url",
-    "image_too_large",
-    "image_too_small",
-    "image_parse_error",
-    "invalid_image_mode",
-    "image_file_too_large",
-    "unsupported_image_media_type",
-    "empty_image_file",
-    "failed_to_download_image",
-    "image_file_not_found",
-)
-_FILTERED: Final = ("bio_policy", "misalignment_policy_violation", "image_content_policy_violation")
-RESPONSES: Final = replace(
-    OPENAI,
-    error_codes={
-        **OPENAI.error_codes,
-        **dict.fromkeys(_HOPELESS, InvalidRequestError),
-        **dict.fromkeys(_FILTERED, ContentFilterError),
-    },
-)
 _MOST_CONTINUATIONS: Final = 5
 _LOST_RESPONSE: Final = "previous_response_not_found"
 _UNREADABLE: Final = "invalid_encrypted_content"
 _DATE: Final = re.compile(r"-\d{4}-\d\d-\d\d$")
-#: Dated names that have a price of their own.
-_OWN_PRICE: Final = frozenset({"gpt-4o-2024-05-13"})
-_NOT_FOR_TALK: Final = re.compile(
+#: Dated names with a separate price.
+_PRICED_BY_DATE: Final = frozenset({"gpt-4o-2024-05-13"})
+_NOT_CHAT: Final = re.compile(
     "embedding|whisper|tts|transcribe|dall-e|image|moderation|realtime|audio|sora|babbage|davinci|translate|-live|"
     "instruct|search-(preview|api)"
 )
@@ -84,7 +57,7 @@ _NOT_FOR_TALK: Final = re.compile(
 class ResponsesProvider(LLMProvider):
     """A provider for the Responses API; a subclass creates the client."""
 
-    wire: ClassVar[Wire] = RESPONSES
+    wire: ClassVar[Wire] = OPENAI
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
     #: The prefix of the keys in metadata.
@@ -117,7 +90,7 @@ class ResponsesProvider(LLMProvider):
         items = items_of(call.conversation, self.wire.name, self._unreadable)
         link = None
         if self._chains(able) and not self._sends_everything:
-            link = find_link(call.conversation, items, self._place(call), self.prefix, self._lost)
+            link = find_link(call.conversation, items, self._chain_place(call), self.prefix, self._lost)
         capability = getattr(self.coordinator, "get_capability", None)
         return build_payload(
             call,
@@ -137,7 +110,7 @@ class ResponsesProvider(LLMProvider):
         wanted = self.settings.enable_response_chaining
         return able.thinks if wanted == "auto" else wanted
 
-    def _place(self, call: LLMCall) -> str:
+    def _chain_place(self, call: LLMCall) -> str:
         return f"{self.name} {self.base_url} {call.model}"
 
     # -- the response --
@@ -147,48 +120,54 @@ class ResponsesProvider(LLMProvider):
         if payload.get("previous_response_id") in self._lost:
             payload = self.payload(call)  # lost since the attempt before
         more: list[Item] = []
-        readings: list[ResponseReader] = []
+        readers: list[ResponseReader] = []
         while True:
-            reading = ResponseReader(answer, self.wire.name, len(readings))
-            payload = await self._respond(client, payload, more, reading, call)
-            if reading.response is None:
-                return  # incomplete, which `Answer.response` reports
-            readings.append(reading)
-            if not self._is_continued(call, readings):
+            reader = ResponseReader(answer, self.wire.name, len(readers))
+            payload = await self._respond(client, payload, more, reader, call)
+            if not reader.is_complete:
+                return  # `Answer.response` reports it
+            readers.append(reader)
+            if not self._is_continued(call, readers):
                 break
-            if reading.was_cut_inside:
+            if reader.was_cut_inside:
                 # The same limit would not be enough a second time.
-                room = self.abilities(call.model).max_output
-                if payload["max_output_tokens"] >= room:
+                limit = self.abilities(call.model).max_output
+                if payload["max_output_tokens"] >= limit:
                     break
-                payload = {**payload, "max_output_tokens": room}
-                await reading.drop_cut_calls()
-            more += reading.kept()
-            await self._emit_continuation(reading, len(readings))
-        await self._finish(answer, readings, call)
+                payload = {**payload, "max_output_tokens": limit}
+                await reader.drop_cut_calls()
+            more += reader.kept()
+            data = {
+                "provider": self.name,
+                "response_id": reader.response_id,
+                "reason": reader.incomplete_reason,
+                "continuation_number": len(readers),
+                "max_attempts": _MOST_CONTINUATIONS,
+            }
+            await self.emit(CONTINUATION_EVENT, data)
+        await self._finish(answer, readers, call)
 
     async def _respond(
-        self, client: Any, payload: dict[str, Any], more: list[Item], reading: ResponseReader, call: LLMCall
+        self, client: Any, payload: dict[str, Any], more: list[Item], reader: ResponseReader, call: LLMCall
     ) -> dict[str, Any]:
         """Read one response; return the payload, which is a repaired one when the service refused the first."""
-        streams = not payload.get("background")
         while True:
             arguments = {**payload, "input": [*payload["input"], *more]}
             try:
-                if streams:
-                    stream = await plain_stream(client.responses, **arguments)
-                else:
+                if payload.get("background"):
                     begun = await client.responses.create(**arguments, stream=False)
+                else:
+                    stream = await plain_stream(client.responses, **arguments)
                 break
             except Exception as error:
                 payload = await self._repair(error, payload, call)
-        if not streams:
+        if payload.get("background"):
             ended = await self._wait(client, begun, call)
-            await reading.take(ended.to_dict(mode="json", warnings=False))
-            return payload
-        async with stream:
-            reading.headers = dict(stream.response.headers)
-            await reading.read(stream)
+            await reader.end(ended.to_dict(mode="json", warnings=False))
+        else:
+            async with stream:
+                reader.headers = dict(stream.response.headers)
+                await reader.read(stream)
         return payload
 
     async def _wait(self, client: Any, response: Any, call: LLMCall) -> Any:
@@ -253,48 +232,38 @@ class ResponsesProvider(LLMProvider):
             return self.payload(call)
         raise error
 
-    def _is_continued(self, call: LLMCall, readings: list[ResponseReader]) -> bool:
+    def _is_continued(self, call: LLMCall, readers: list[ResponseReader]) -> bool:
         """Return whether the last response reached a token limit that the request did not set, and can be continued."""
-        is_cut = readings[-1].incomplete_reason == "max_output_tokens" and readings[-1].refusal is None
-        return is_cut and call.request.max_output_tokens is None and len(readings) <= _MOST_CONTINUATIONS
+        is_cut = readers[-1].incomplete_reason == "max_output_tokens" and readers[-1].refusal is None
+        return is_cut and call.request.max_output_tokens is None and len(readers) <= _MOST_CONTINUATIONS
 
-    async def _emit_continuation(self, reading: ResponseReader, number: int) -> None:
-        data = {
-            "provider": self.name,
-            "response_id": reading.response_id,
-            "reason": reading.incomplete_reason,
-            "continuation_number": number,
-            "max_attempts": _MOST_CONTINUATIONS,
-        }
-        await self.emit(CONTINUATION_EVENT, data)
-
-    async def _finish(self, answer: Answer, readings: list[ResponseReader], call: LLMCall) -> None:
-        last = readings[-1]
+    async def _finish(self, answer: Answer, readers: list[ResponseReader], call: LLMCall) -> None:
+        last = readers[-1]
         answer.headers = last.headers
-        counted = [tokens for reading in readings if (tokens := reading.tokens()) is not None]
+        counted = [tokens for reader in readers if (tokens := reader.tokens()) is not None]
         answer.tokens = sum(counted[1:], counted[0]) if counted else None
         answer.refusal = last.refusal or last.incomplete_reason
         facts = {
             "response_id": last.response_id or None,
             "status": last.status,
             "incomplete_reason": last.incomplete_reason,
-            "reasoning_items": [name for reading in readings for name in reading.reasoning_ids] or None,
-            "continuation_count": len(readings) - 1 or None,
+            "reasoning_items": [name for reader in readers for name in reader.reasoning_ids] or None,
+            "continuation_count": len(readers) - 1 or None,
         }
         answer.metadata |= {f"{self.prefix}:{key}": value for key, value in facts.items() if value is not None}
-        if any(reading.has_hosted for reading in readings):
-            answer.metadata[output_key(self.wire.name)] = [item for reading in readings for item in reading.items]
+        if any(reader.has_hosted for reader in readers):
+            answer.metadata[output_key(self.wire.name)] = [item for reader in readers for item in reader.items]
         reason = last.finish_reason
-        if reason == "stop" and any(reading.calls for reading in readings):
+        if reason == "stop" and any(reader.calls for reader in readers):
             reason = "tool_use"
         await answer.finish(reason)
         self._sends_everything = False
-        if self._chains(self.abilities(call.model)) and len(readings) == 1 and last.status == "completed":
+        if self._chains(self.abilities(call.model)) and len(readers) == 1 and last.status == "completed":
             response = answer.response()
             before = [item for turn in items_of(call.conversation, self.wire.name, self._unreadable) for item in turn]
             calls = [(made.id, made.name, made.arguments) for made in response.tool_calls or ()]
             answer.metadata[chain_key(self.prefix)] = digest_history(
-                self._place(call), before, response.text or "", calls
+                self._chain_place(call), before, response.text or "", calls
             )
 
     # -- models and structured output --
@@ -306,12 +275,12 @@ class ResponsesProvider(LLMProvider):
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
         """Fetch the models; with `filtered`, only those that answer in text."""
         listed = [model async for model in client.models.list()]
-        talking = [model.id for model in listed if not self.settings.filtered or self.talks(model)]
-        return [self.model_info(name) for name in talking]
+        names = [model.id for model in listed if not self.settings.filtered or self.is_chat_model(model)]
+        return [self.model_info(name) for name in names]
 
-    def talks(self, listed: Any) -> bool:
+    def is_chat_model(self, listed: Any) -> bool:
         """Return whether a model of the service's list answers in text."""
-        return _NOT_FOR_TALK.search(listed.id.lower()) is None
+        return _NOT_CHAT.search(listed.id.lower()) is None
 
     def shape_mode(self, request: ChatRequest) -> Mode:
         """Send the schema to models that accept one; ask others in words, and for schemas that are not of an object."""
@@ -322,4 +291,4 @@ class ResponsesProvider(LLMProvider):
     def price_model(self, call: LLMCall, answer: Answer) -> str:
         """Return the model's name without its date, since the price list has few dated names."""
         name = answer.model or call.model
-        return name if name in _OWN_PRICE else _DATE.sub("", name)
+        return name if name in _PRICED_BY_DATE else _DATE.sub("", name)

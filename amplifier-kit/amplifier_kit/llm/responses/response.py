@@ -31,7 +31,7 @@ class ResponseReader:
         self._answer = answer
         self._origin = origin
         self._number = number
-        #: The open blocks of each item, the items by their ids, and the blocks with any piece.
+        #: The open blocks of each item, the keys of items by their ids, and the blocks with any piece.
         self._open: dict[Hashable, list[Hashable]] = {}
         self._keys: dict[str, Hashable] = {}
         self._fed: set[Hashable] = set()
@@ -46,31 +46,14 @@ class ResponseReader:
         self.calls = 0
         self.headers: dict[str, str] = {}
         self.refusal: str | None = None
-        #: The final response, None until the service sends it.
-        self.response: Item | None = None
+        # The facts of the final response.
+        self.is_complete = False
+        self.response_id = ""
+        self.status = "completed"
+        self.incomplete_reason: str | None = None
+        self._usage: Item | None = None
 
     # -- the result --
-
-    @property
-    def _ended(self) -> Item:
-        assert self.response is not None, "the response has not ended"
-        return self.response
-
-    @property
-    def response_id(self) -> str:
-        """The id of the response."""
-        return str(self._ended.get("id") or "")
-
-    @property
-    def status(self) -> str:
-        """The status of the response."""
-        return str(self._ended.get("status") or "completed")
-
-    @property
-    def incomplete_reason(self) -> str | None:
-        """Why the response is not complete."""
-        details = self._ended.get("incomplete_details") if self.status == "incomplete" else None
-        return str(details["reason"]) if details and details.get("reason") else None
 
     @property
     def has_hosted(self) -> bool:
@@ -88,10 +71,9 @@ class ResponseReader:
 
     def tokens(self) -> Tokens | None:
         """Return the token counts of the response, None when the service sends none."""
-        usage = self._ended.get("usage")
-        if usage is None:
+        if self._usage is None:
             return None
-        counts = Counts(usage)
+        counts = Counts(self._usage)
         given, made = counts.part("input_tokens_details"), counts.part("output_tokens_details")
         searches = sum(
             item["type"] == "web_search_call" and (item.get("action") or {}).get("type") == "search"
@@ -132,12 +114,12 @@ class ResponseReader:
         async for event in events:
             kind = event.get("type")
             if kind == "response.output_text.delta":
-                key = (number, self._key(event), event.get("content_index") or 0)
+                key = (number, self._event_key(event), event.get("content_index") or 0)
                 if key not in fed:
                     await self._begin(key, "text")
                 await answer.add(key, event["delta"])
             elif kind == "response.function_call_arguments.delta":
-                key = (number, self._key(event), 0)
+                key = (number, self._event_key(event), 0)
                 fed.add(key)
                 await answer.add(key, event["delta"])
             elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
@@ -149,12 +131,12 @@ class ResponseReader:
             elif kind == "response.created":
                 answer.model = event["response"].get("model") or None
             elif kind in _TERMINAL:
-                await self.take(event["response"])
+                await self.end(event["response"])
             elif kind == "error":
                 raise _failure(event)
 
-    async def take(self, response: Item) -> None:
-        """Read the final response, with items that were not streamed."""
+    async def end(self, response: Item) -> None:
+        """Read the final response, with items that were not streamed; raises ServiceError for a failed one."""
         error, status = response.get("error"), response.get("status")
         if status == "failed" or error is not None:
             raise _failure({"code": "server_error", **(error if isinstance(error, dict) else {"message": error})})
@@ -167,10 +149,15 @@ class ResponseReader:
                 self._cut.append(key)
             else:
                 await self._answer.end(key)
-        self.response = response
         self._answer.model = response.get("model") or self._answer.model
+        self.is_complete = True
+        self.response_id = str(response.get("id") or "")
+        self.status = str(status or "completed")
+        self._usage = response.get("usage")
+        if status == "incomplete":
+            self.incomplete_reason = (response.get("incomplete_details") or {}).get("reason")
 
-    def _key(self, event: Item) -> Hashable:
+    def _event_key(self, event: Item) -> Hashable:
         """Return the key of an item: its index, or its id for servers that send no index."""
         index = event.get("output_index")
         if index is not None:
@@ -178,7 +165,7 @@ class ResponseReader:
         name = str(event.get("item_id"))
         return self._keys.get(name, name)
 
-    def _known(self, index: int | None, item: Item) -> Hashable:
+    def _item_key(self, index: int | None, item: Item) -> Hashable:
         ids = [name for name in (item.get("id"), item.get("call_id")) if name]
         key = int(index) if index is not None else next((self._keys[n] for n in ids if n in self._keys), None)
         if key is None:
@@ -196,7 +183,7 @@ class ResponseReader:
             self._fed.add(key)
 
     async def _think(self, event: Item, kind: str) -> None:
-        key = (self._number, self._key(event), 0)
+        key = (self._number, self._event_key(event), 0)
         if key not in self._fed:
             await self._begin(key, "thinking")
         # The parts of a summary are paragraphs.
@@ -208,24 +195,24 @@ class ResponseReader:
 
     async def _added(self, index: int | None, item: Item) -> None:
         self._keep_reasoning()
-        key = (self._number, self._known(index, item), 0)
+        key = (self._number, self._item_key(index, item), 0)
         if item["type"] == "function_call":
             await self._begin(key, "tool_use", id=item.get("call_id") or "", name=item.get("name") or "")
         elif item["type"] == "reasoning":
             await self._begin(key, "thinking")
 
     async def _done(self, index: int | None, item: Item) -> None:
-        kept, kind = _said(item), item["type"]
-        place = self._known(index, item)
+        kept, kind = _without_nulls(item), item["type"]
+        place = self._item_key(index, item)
         if self._held is not None and self._held.get("id") != kept.get("id"):
             self._keep_reasoning()
         self.items.append(kept)
         if kind == "message":
-            await self._message(place, item)
+            await self._read_message(place, item)
         elif kind == "reasoning":
-            await self._reasoned(place, kept)
+            await self._read_reasoning(place, kept)
         elif kind == "function_call":
-            await self._called(place, item)
+            await self._read_call(place, item)
         elif kind == PATCH_CALL:
             self.calls += 1
             facts = {"type": PATCH_CALL, "id": item.get("id")}
@@ -235,7 +222,7 @@ class ResponseReader:
         elif kind in _UNSUPPORTED:
             logger.warning("the model made a %s, which is not supported here; it is ignored", kind)
 
-    async def _message(self, place: Hashable, item: Item) -> None:
+    async def _read_message(self, place: Hashable, item: Item) -> None:
         facts = {"id": item.get("id"), "status": item.get("status") or "completed"}
         if item.get("phase"):
             facts["phase"] = item["phase"]
@@ -249,12 +236,12 @@ class ResponseReader:
             if key not in self._fed:
                 await self._begin(key, "text")
                 await self._answer.add(key, text)
-            cited = [_said(note) for note in part.get("annotations") or ()]
+            cited = [_without_nulls(note) for note in part.get("annotations") or ()]
             self._answer.mark(key, {item_key(self._origin): facts} | ({"citations": cited} if cited else {}))
         for block in self._open.pop(place, []):
             await self._answer.end(block)
 
-    async def _reasoned(self, place: Hashable, kept: Item) -> None:
+    async def _read_reasoning(self, place: Hashable, kept: Item) -> None:
         key = (self._number, place, 0)
         if place not in self._open:
             await self._begin(key, "thinking")
@@ -273,7 +260,7 @@ class ResponseReader:
             self.reasoning_ids.append(str(self._held.get("id", "")))
             self._held = None
 
-    async def _called(self, place: Hashable, item: Item) -> None:
+    async def _read_call(self, place: Hashable, item: Item) -> None:
         key = (self._number, place, 0)
         if place not in self._open:
             await self._begin(key, "tool_use", id=item.get("call_id") or "", name=item.get("name") or "")
@@ -293,8 +280,8 @@ def _failure(facts: Item) -> ServiceError:
     return ServiceError({"code": facts.get("code"), "message": str(message)})
 
 
-def _said(value: Any) -> Any:
+def _without_nulls(value: Any) -> Any:
     """Return JSON without null values, which the service sends for all missing fields."""
     if isinstance(value, dict):
-        return {name: _said(item) for name, item in value.items() if item is not None}
-    return [_said(item) for item in value] if isinstance(value, list) else value
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
