@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_foundation.budget import SessionBudget
-from amplifier_kit.llm import BudgetExhaustedError, require_allowance
+from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
 
 
 def _connected(budget: SessionBudget, name: str) -> Any:

@@ -14,7 +14,7 @@ from amplifier_core import HookResult, ToolResult
 from amplifier_core.llm_errors import StreamError
 from amplifier_foundation.log import read_log
 from amplifier_foundation.sessions import SessionRuntime
-from amplifier_kit.llm import BudgetExhaustedError
+from amplifier_kit.engine.budget import BudgetExhaustedError
 from amplifier_testing.llm import ChatWire, Reply, Said
 from amplifier_testing.llm.rig import ask
 from amplifier_testing.llm.server import ModelServer

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_foundation.budget import BUDGET_EXHAUSTED, BudgetExceededError, HomeLine, SessionBudget
-from amplifier_kit.llm import BudgetExhaustedError, require_allowance
+from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
 
 
 @dataclass

@@ -6,7 +6,6 @@ goes). `chat` and `responses` are the two protocols that several services share.
 that speak the services' protocols, and the conformance tests of providers.
 """
 
-from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
 from amplifier_kit.llm.client import (
     capture_responses,
     http_client,
@@ -14,7 +13,6 @@ from amplifier_kit.llm.client import (
     import_in_thread,
     proxy_errors,
     record_response,
-    time_limit,
 )
 from amplifier_kit.llm.config import ProviderConfig, env_or_config
 from amplifier_kit.llm.errors import (
@@ -28,9 +26,8 @@ from amplifier_kit.llm.errors import (
     Wire,
     to_llm_error,
 )
-from amplifier_kit.llm.prices import CostLedger, Tokens, price_of
+from amplifier_kit.llm.prices import Tokens
 from amplifier_kit.llm.provider import (
-    PROVIDER_EVENTS,
     LLMProvider,
     key_field,
     model_field,
@@ -48,7 +45,6 @@ from amplifier_kit.llm.request import (
     Result,
     Text,
     Thinking,
-    ToolChoice,
     Turn,
     function_parameters,
     instruction_text,
@@ -66,12 +62,9 @@ __all__ = [
     "GEMINI",
     "OLLAMA",
     "OPENAI",
-    "PROVIDER_EVENTS",
     "Answer",
-    "BudgetExhaustedError",
     "Call",
     "Conversation",
-    "CostLedger",
     "Endpoint",
     "FinishReason",
     "Image",
@@ -89,7 +82,6 @@ __all__ = [
     "Text",
     "Thinking",
     "Tokens",
-    "ToolChoice",
     "Turn",
     "WarmingUpError",
     "Wire",
@@ -106,14 +98,11 @@ __all__ = [
     "mount_keyed_provider",
     "mount_provider",
     "native_spec",
-    "price_of",
     "proxy_errors",
     "read_conversation",
     "read_tool_choice",
     "record_response",
-    "require_allowance",
     "safe_id",
-    "time_limit",
     "to_llm_error",
     "url_field",
 ]

@@ -73,21 +73,19 @@ class LLMProvider(ABC):
         config: Mapping[str, Any],
         coordinator: Any = None,
         *,
-        model: str | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
         name: str | None = None,
     ) -> None:
         """Read the config; no SDK is imported and nothing is sent. Raises ConfigError, which names each wrong value.
 
-        `model` is for providers that find it in other ways than by `default_model` and `model`; `name` is for services
-        that a session may have several of.
+        `name` is for services that a session may have several of.
         """
         self.name = name or self.id
         self.config = dict(config)
         self.settings = read_config(self.config_model, config, module=f"provider-{self.id}")
         self.priority = self.settings.priority
-        self.model = model or self.settings.chosen_model
+        self.model = self.settings.chosen_model
         self.api_key = api_key
         self.base_url = base_url
         self.coordinator = coordinator

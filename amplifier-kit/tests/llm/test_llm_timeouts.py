@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError
-from amplifier_kit.llm import http_client, import_in_thread, time_limit
+from amplifier_kit.llm.client import http_client, import_in_thread, time_limit
 from amplifier_kit.llm.config import Scrubber
 
 

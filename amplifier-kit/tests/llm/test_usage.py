@@ -10,8 +10,7 @@ import genai_prices
 import pytest
 
 from amplifier_core.message_models import Usage
-from amplifier_kit.llm import CostLedger, Tokens, price_of
-from amplifier_kit.llm.prices import priced_usage
+from amplifier_kit.llm.prices import CostLedger, Tokens, price_of, priced_usage
 
 #: Usage as services told it: vendor, flavour of its API, model, and the body's usage.
 RECORDED: list[tuple[str, str, str, dict[str, Any]]] = (

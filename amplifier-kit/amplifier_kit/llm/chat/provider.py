@@ -108,13 +108,12 @@ class ChatProvider(LLMProvider):
         coordinator: Any = None,
         *,
         base_url: str,
-        model: str | None = None,
         api_key: str | None = None,
         name: str | None = None,
     ) -> None:
         """Read the config; raises ConfigError, which names each wrong value."""
         url = server_url(base_url)
-        super().__init__(config, coordinator, model=model, api_key=api_key, base_url=url, name=name)
+        super().__init__(config, coordinator, api_key=api_key, base_url=url, name=name)
         self.is_free = self.settings.free
         self.vendor = self.settings.price_list
         for value in self.settings.extra_headers.values():
