@@ -1,4 +1,4 @@
-"""Search files: `grep` for what is in them, `glob` for their names."""
+"""Search files: `grep` by content, `glob` by name."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Make the result of a grep from what was found: the part asked for, in order, and never too much of it."""
+"""Make the result of a grep from the findings: the requested part, in order and of bounded size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from amplifier_module_tool_search.asking import GrepCall
+from amplifier_module_tool_search.calls import GrepCall
 from amplifier_module_tool_search.findings import Entry, Findings, count_entries, entries
 from amplifier_module_tool_search.place import Place
 
-#: Characters that one answer has at most, and one line of it.
+#: The most characters of an answer, and of a line in it.
 MOST_CHARACTERS: Final = 256 * 1024
 LONGEST_LINE: Final = 2000
 TOO_MUCH: Final = f"the answer would be longer than {MOST_CHARACTERS:,} characters: use offset, or narrow the search"
@@ -22,12 +22,12 @@ class Answer:
         self._call = call
         self._place = place
         self._room = MOST_CHARACTERS
-        #: Whether something that was found is left out at the end.
+        #: Whether findings are left out at the end.
         self.is_capped = False
         self.notes: list[str] = []
 
     def make(self, found: Findings) -> dict[str, Any]:
-        """Return the result, without what is said about the search itself."""
+        """Return the result, without notes about the search itself."""
         mode = self._call.mode
         fields = {"content": self._lines, "count": self._counts}.get(mode, self._files)(found)
         return {"pattern": self._call.pattern, "output_mode": mode, **fields}
@@ -55,7 +55,7 @@ class Answer:
         for path, lines in found.in_order():
             count, count_of_matches = count_entries(lines, self._has_context)
             total += count_of_matches
-            # Understanding lines takes time, and most of very many are never shown.
+            # Parsing lines takes time, and most of very many are never shown.
             if not self.is_capped and self._has_wanted(number, count):
                 shown = self._place.shown(path)
                 for entry in self._wanted(shown, lines, number):
@@ -65,7 +65,7 @@ class Answer:
         return {"total_matches": total, "matches_count": matches, "results": results}
 
     def _wanted(self, file: str, lines: bytes, first: int) -> Iterator[Entry]:
-        """Yield the lines of one file that are in the part asked for, and fit in; the first has this number."""
+        """Yield the lines of one file that are in the requested part and fit; the first has the number `first`."""
         for number, entry in enumerate(entries(lines), first):
             if self._is_wanted(number) and self._fits(file + entry.text[:LONGEST_LINE]):
                 yield entry
@@ -84,11 +84,11 @@ class Answer:
         return {"file": file, **number, "content": text, **({} if entry.is_match else {"is_context": True})}
 
     def _has_wanted(self, number: int, count: int) -> bool:
-        """Tell whether any of some entries is in the part asked for; note when they come after it."""
+        """Return whether any of `count` entries is in the requested part; set `is_capped` when they come after it."""
         return number + count > self._call.offset and self._is_wanted(max(number, self._call.offset))
 
     def _is_wanted(self, number: int) -> bool:
-        """Tell whether an entry is in the part asked for; note when one comes after it."""
+        """Return whether an entry is in the requested part; set `is_capped` when it comes after it."""
         if number < self._call.offset:
             return False
         if self._call.limit is not None and number >= self._call.offset + self._call.limit:

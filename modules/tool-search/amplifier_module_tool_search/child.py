@@ -1,4 +1,4 @@
-"""Run the process that searches: read what it says as it comes, stop it in time, leave nothing behind."""
+"""Run the searching process: read its output as it comes, stop it in time, leave nothing behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amplifier_kit.guard.processes.launch import open_process_with_protocol
 
 #: How long a killed process may take to go; one that hangs in the system (a dead network share) is left to it.
 _GRACE: Final = 1.0
-#: A process that says very much in small pieces is listened to in turns: each piece would cost more than what it says.
+#: Output in many small pieces is read in turns: handling each piece would cost more than its content.
 _FREE_PIECES: Final = 16
 _SMALL_PIECE: Final = 32 * 1024
 _TURN: Final = 0.004
@@ -29,7 +29,7 @@ How = Literal["ended", "late", "enough"]
 
 @dataclass
 class Command:
-    """What to run: the program, where, what it reads, and what else it may have open."""
+    """A process to run: the program, its folder, its stdin and the descriptors that it inherits."""
 
     argv: Sequence[str]
     cwd: str
@@ -47,7 +47,7 @@ class Ended:
 
 
 async def run(command: Command, seconds: float, output: Take, errors: Take) -> Ended:
-    """Run a process in a group of its own and hand over what it writes; `output` returns True when it has enough.
+    """Run a process in its own group and hand over its output; `output` returns True when it has enough.
 
     When the time is up or the caller is cancelled, the whole group is killed, and gone before this returns or raises.
     Raises OSError when the program cannot be started.
@@ -113,7 +113,7 @@ class _Reader(asyncio.SubprocessProtocol):
 
 def _widen(fd: int) -> None:
     """Let a pipe hold more; where that is not allowed, who writes waits sooner."""
-    with suppress(OSError, AttributeError):  # refused to whoever has many pipes; unknown but to Linux
+    with suppress(OSError, AttributeError):  # refused to users with many pipes; only Linux has it
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
 
 

@@ -86,7 +86,7 @@ class SearchConfig(Config):
 
 
 def _filled(section: Any, defaults: Mapping[str, Any]) -> Any:
-    """Return a section with defaults for what is not set; anything but a section as it is."""
+    """Return a section with defaults for missing keys; anything but a section as it is."""
     if section is not None and not isinstance(section, Mapping):
         return section
     return {**defaults, **{key: value for key, value in (section or {}).items() if value is not None}}

@@ -1,4 +1,4 @@
-"""Put a search into the words of the process that does it: ripgrep, or our own."""
+"""Build the command for a search: ripgrep, or our own process."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from typing import IO, Any, Final
 
-from amplifier_module_tool_search.asking import GlobCall, GrepCall
+from amplifier_module_tool_search.calls import GlobCall, GrepCall
 from amplifier_module_tool_search.child import Command
 from amplifier_module_tool_search.config import GlobConfig, GrepConfig
+from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.globs import Glob, expand_braces, name_regex
 from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.place import Place
-from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.ripgrep import excluding, selecting, typed
 
 _LAUNCH: Final = os.path.join(os.path.dirname(__file__), "launch.py")
-#: What our own process may take; patterns of Python's kind pile up what they may come back to.
+#: The most memory of our own process: Python's regular expressions store every place to backtrack to.
 MOST_MEMORY: Final = 2 * 1024**3
-#: What is not searched when everything is.
+#: Folders that a search of the root folder leaves out.
 _SYSTEM: Final = ("proc", "sys", "dev")
 
 
@@ -30,9 +30,9 @@ _SYSTEM: Final = ("proc", "sys", "dev")
 def grep_command(
     call: GrepCall, place: Place, settings: GrepConfig, ripgrep: str | None, hidden: Hidden | None = None
 ) -> Iterator[Command]:
-    """Give the command for one grep; what it needs is open while the block runs.
+    """Yield the command for one grep; its files are open while the block runs.
 
-    ripgrep is told to leave out what is known to be hidden.
+    ripgrep gets options that leave out hidden paths.
     """
     with ExitStack() as stack:
         if ripgrep is None:
@@ -43,7 +43,7 @@ def grep_command(
             yield Command([ripgrep, *options, "-e", call.pattern, "-"], "/", stack.enter_context(_opened(place)))
             return
         selected, fds = _selected(stack, call, place, settings, hidden)
-        # What is too large goes unsaid: only the log has it, and writing that takes longer than many a search.
+        # Files that are too large are not reported: only the log has them, and writing it takes longer than a search.
         options += [*selected, _size_limit(settings), "--stats"]
         yield Command([ripgrep, *options, "-e", call.pattern, "./"], place.entrance, fds=fds)
 
@@ -52,7 +52,7 @@ def grep_command(
 def listing_command(
     call: GrepCall, place: Place, settings: GrepConfig, ripgrep: str, hidden: Hidden | None
 ) -> Iterator[Command]:
-    """Give the command that lists the files of a grep, those that are too large among them."""
+    """Yield the command that lists the files of a grep, those that are too large among them."""
     with ExitStack() as stack:
         options, fds = _selected(stack, call, place, settings, hidden)
         yield Command([ripgrep, "--no-config", "--files", "--null", *options, "./"], place.entrance, fds=fds)
@@ -69,7 +69,7 @@ def large_command(
 
 @contextmanager
 def hidden_command(call: GrepCall, place: Place, settings: GrepConfig, hidden: Hidden) -> Iterator[Command]:
-    """Give the command that walks as a grep does, and finds nothing but what is hidden."""
+    """Yield the command that walks as a grep does, and finds hidden paths only."""
     with ExitStack() as stack:
         yield _own_grep(stack, call, place, settings, hidden, "hidden")
 
@@ -111,7 +111,7 @@ def _grep_options(call: GrepCall, place: Place) -> list[str]:
     else:
         options.append("--case-sensitive")
     options += ["--null", "--with-filename"]
-    if not tells_lines(call, place):
+    if not returns_lines(call, place):
         return [*options, "--count" if call.mode == "count" else "--files-with-matches"]
     options += ["--heading", "--line-number", "--no-context-separator"]
     if call.mode == "content":
@@ -122,7 +122,7 @@ def _grep_options(call: GrepCall, place: Place) -> list[str]:
 def _selected(
     stack: ExitStack, call: GrepCall, place: Place, settings: GrepConfig, hidden: Hidden | None
 ) -> tuple[list[str], tuple[int, ...]]:
-    """Return how ripgrep is told which files of a folder are meant, as far as it can be, and what it needs open."""
+    """Return options that select the files of a folder, as far as ripgrep can, and the descriptors for them."""
     fds: tuple[int, ...] = ()
     names = call.names
     if call.glob is not None and not call.is_glob_negated:
@@ -137,8 +137,8 @@ def _size_limit(settings: GrepConfig) -> str:
     return f"--max-filesize={settings.max_file_size}"
 
 
-def tells_lines(call: GrepCall, place: Place) -> bool:
-    """Tell whether the answer has lines in it: when they are asked for, and where only they tell what must be known."""
+def returns_lines(call: GrepCall, place: Place) -> bool:
+    """Return whether the output must have lines: when requested, and where nothing else gives the counts."""
     return call.mode == "content" or not place.is_folder or (call.mode == "count" and call.multiline)
 
 
@@ -150,7 +150,7 @@ def _own_grep(
     hidden: Hidden | None,
     mode: str | None = None,
 ) -> Command:
-    mode = mode or ("content" if tells_lines(call, place) else call.mode)
+    mode = mode or ("content" if returns_lines(call, place) else call.mode)
     file = None if place.is_folder else stack.enter_context(_opened(place))
     folders = None if call.glob is None or call.is_glob_negated else call.glob.folders
     asked = {

@@ -1,4 +1,4 @@
-"""Read what the searching process writes: paths, counts or lines, however they are cut into pieces."""
+"""Parse the output of the searching process: paths, counts or lines, in pieces of any size."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-#: More than this is not read: whoever finds that much must search for something else.
+#: More than this is not read: such a search must be narrowed.
 MOST_BYTES: Final = 64 * 1024 * 1024
 
 _BLANK: Final = b"\n\n"
-#: A line of an answer: its number, whether it matches, what it says.
+#: A line of the output: its number, whether it matches, its text.
 _LINE: Final = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
 _LINES: Final = re.compile(rb"(?:\d+[:-][^\n]*\n)*+")
 _MATCH: Final = re.compile(rb"^\d+:", re.MULTILINE)
@@ -29,9 +29,9 @@ class Entry(NamedTuple):
 
 
 class Findings(ABC):
-    """What was found so far, by file; files that do not fit are left out. `single`: there is one file only."""
+    """The findings so far, by file; files that do not fit are left out. `single`: there is one file only."""
 
-    #: What ends a part that can be understood.
+    #: The end of a part that can be parsed.
     mark: bytes
 
     def __init__(self, fits: Fits | None, single: bool = False) -> None:
@@ -50,13 +50,13 @@ class Findings(ABC):
         return self._read > MOST_BYTES
 
     def searched(self) -> int | None:
-        """Return how many files were searched; None where that was not told."""
-        told = _SEARCHED.search(b"".join(self._pieces))
-        return None if told is None else int(told[1])
+        """Return how many files were searched; None where the output does not say."""
+        stated = _SEARCHED.search(b"".join(self._pieces))
+        return None if stated is None else int(stated[1])
 
     @abstractmethod
     def _parse(self, data: bytes) -> bytes:
-        """Understand what can be understood, and return the rest."""
+        """Parse complete parts, and return the rest."""
 
     def _add(self, name: bytes, value: Any) -> None:
         path = "" if self._single else name.decode("utf-8", "surrogateescape").removeprefix("./")
@@ -96,7 +96,7 @@ class FoundCounts(Findings):
 class FoundLines(Findings):
     """Paths, each followed by a NUL, its lines and a blank line. Lines begin with their number; none has a NUL in it.
 
-    They are kept by file, and understood when they are needed. A binary file is left out: among its lines is one
+    They are kept by file, and parsed when needed. A binary file is left out: among its lines is one
     without a number, which begins with its path.
     """
 
@@ -116,7 +116,7 @@ class FoundLines(Findings):
         return rest
 
     def _after_lines(self, part: bytes) -> bytes:
-        """Keep the lines of the present file, and return what comes behind them: the path of the next."""
+        """Keep the lines of the current file, and return the rest: the path of the next."""
         path = self._path
         if path is None:
             return part
@@ -133,7 +133,7 @@ class FoundLines(Findings):
         return part[end:].lstrip(b"\n")
 
     def close(self) -> None:
-        """Keep what is known of the last file."""
+        """Keep the lines of the last file."""
         rest = b"".join(self._pieces)
         if self._path is not None:
             # Of a file that was not read to its end the last line may be a part of one.

@@ -1,4 +1,4 @@
-"""The tool that finds files by their names."""
+"""The tool `glob`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from amplifier_module_tool_search.answer import MOST_CHARACTERS, TOO_MUCH
-from amplifier_module_tool_search.asking import GlobCall
+from amplifier_module_tool_search.calls import GlobCall
 from amplifier_module_tool_search.child import run
 from amplifier_module_tool_search.engine import glob_command
+from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.place import Place, readable
-from amplifier_module_tool_search.problem import SearchError
-from amplifier_module_tool_search.progress import told
+from amplifier_module_tool_search.progress import report_progress
 from amplifier_module_tool_search.tool import SearchTool, check
 
-#: Seconds that the listing process may take to tell what it has when its time is up.
+#: Seconds that the listing process gets to write its findings when its time is up.
 _LEEWAY: Final = 2.0
 
 
@@ -42,7 +42,7 @@ class GlobTool(SearchTool):
             },
             "include_ignored": {
                 "type": "boolean",
-                "description": "Find what is ignored or left out by default as well; default false.",
+                "description": "Also find files that are ignored or left out by default; default false.",
             },
         },
         "required": ["pattern"],
@@ -69,7 +69,7 @@ class GlobTool(SearchTool):
             return False
 
         with glob_command(call, place, settings, await self._engine(place), hidden) as command:
-            async with told(self._coordinator, self.name, given, lambda: f"listing {readable(place.path)}"):
+            async with report_progress(self._coordinator, self.name, given, lambda: f"listing {readable(place.path)}"):
                 ended = await run(command, settings.timeout + _LEEWAY, hear, notes.take)
         notes.close()
         if hidden is not None:
@@ -77,7 +77,7 @@ class GlobTool(SearchTool):
         found = json.loads(said) if said else {"matches": []}
         texts = check(ended, notes, not found["matches"], settings.timeout)
         if not said:
-            raise SearchError("search_failed", "the listing process said nothing")
+            raise SearchError("search_failed", "the listing process returned nothing")
         if found["is_late"]:
             if not found["matches"]:
                 raise SearchError("timeout", f"stopped after {settings.timeout:g} s, before everything was looked at")

@@ -14,7 +14,7 @@ MOST_ALTERNATIVES: Final = 64
 MOST_CHARACTERS: Final = 4096
 
 
-#: In ripgrep ** stands for no folder with a line break in its name: these are let through, with all below them.
+#: In ripgrep ** matches no folder with a line break in its name: these are let through, with all below them.
 _ODD_RULES: Final = ("*[\t-\v]*/", "**/*[\t-\v]*/**/")
 
 
@@ -23,7 +23,7 @@ class GlobError(ValueError):
 
 
 class Glob(NamedTuple):
-    """One pattern: what it matches, what may lead there, and rules for ripgrep that let at least as much through."""
+    """One pattern: the paths that match, the folders above them, and rules that let ripgrep reach at least those."""
 
     #: Full match of a path below the base, with slashes.
     regex: str
@@ -57,7 +57,7 @@ class Glob(NamedTuple):
 
 
 def is_plain(component: str) -> bool:
-    """Tell whether a component of a pattern stands for itself alone."""
+    """Return whether a component of a pattern matches only itself."""
     return not re.search(r"[*?\[\]{}\\]", component)
 
 
@@ -67,7 +67,7 @@ def name_regex(pattern: str) -> str:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Return the patterns without braces that one with braces stands for; raise GlobError."""
+    """Expand braces into patterns without braces; raise GlobError."""
     opened = _unescaped(pattern, "{", 0)
     if opened < 0:
         return [pattern]
@@ -92,7 +92,7 @@ def expand_braces(pattern: str) -> list[str]:
     rests = expand_braces(pattern[place + 1 :])
     inner = [one for part in parts for one in expand_braces(part)]
     if len(inner) * len(rests) > MOST_ALTERNATIVES:
-        raise GlobError(f"its braces stand for more than {MOST_ALTERNATIVES} patterns")
+        raise GlobError(f"its braces give more than {MOST_ALTERNATIVES} patterns")
     return [pattern[:opened] + one + rest for one in inner for rest in rests]
 
 

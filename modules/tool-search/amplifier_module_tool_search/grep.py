@@ -1,4 +1,4 @@
-"""The tool that finds what is in files."""
+"""The tool `grep`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from amplifier_module_tool_search.answer import Answer
-from amplifier_module_tool_search.asking import GrepCall
+from amplifier_module_tool_search.calls import GrepCall
 from amplifier_module_tool_search.child import Ended, run
 from amplifier_module_tool_search.engine import (
     grep_command,
     hidden_command,
     large_command,
     listing_command,
-    tells_lines,
+    returns_lines,
 )
+from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.findings import Counted, Findings, FoundCounts, FoundFiles, FoundLines
 from amplifier_module_tool_search.globs import name_regex
 from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.place import Place
-from amplifier_module_tool_search.problem import SearchError
-from amplifier_module_tool_search.progress import told
+from amplifier_module_tool_search.progress import report_progress
 from amplifier_module_tool_search.tool import SearchTool, check
 
 
@@ -64,7 +64,7 @@ class GrepTool(SearchTool):
             "offset": {"type": "integer", "minimum": 0, "description": "Skip this many entries; default 0."},
             "include_ignored": {
                 "type": "boolean",
-                "description": "Search what is ignored or left out by default as well; default false.",
+                "description": "Also search files that are ignored or left out by default; default false.",
             },
         },
         "required": ["pattern"],
@@ -72,7 +72,6 @@ class GrepTool(SearchTool):
 
     @property
     def description(self) -> str:
-        """Return what the tool does, and what it leaves out."""
         return (
             "Search the contents of files with a regular expression. By default it returns the files that match; "
             "output_mode content returns the lines, count the number of matching lines of each file. What .gitignore "
@@ -125,7 +124,9 @@ class GrepTool(SearchTool):
     ) -> Ended:
         settings = self._settings.grep
         ripgrep = await self._engine(place)
-        async with told(self._coordinator, self.name, given, lambda: f"{len(found.files)} files match so far"):
+        async with report_progress(
+            self._coordinator, self.name, given, lambda: f"{len(found.files)} files match so far"
+        ):
             loop = asyncio.get_running_loop()
             deadline = loop.time() + settings.timeout
             if ripgrep is not None and hidden is not None:
@@ -140,20 +141,20 @@ class GrepTool(SearchTool):
             is_done = ended.code in (0, 1) or (ended.code == 2 and notes.has_unreadable)
             if ripgrep is None or not place.is_folder or found.files or not is_done:
                 return ended
-            # Nothing was found, which must not be said of files that were not searched; ripgrep does not tell.
+            # "Nothing found" must not include files that were not searched; ripgrep does not report those.
             if await self._is_all_searched(found.searched(), call, place, ripgrep, hidden, deadline):
                 return ended
             with large_command(call, place, settings, hidden) as command:
-                told_all = await run(command, deadline - loop.time(), lambda data: False, notes.take)
+                listed_large = await run(command, deadline - loop.time(), lambda data: False, notes.take)
             notes.close()
             if hidden is not None:
                 hidden.check()
-            return ended if told_all.code == 0 else told_all
+            return ended if listed_large.code == 0 else listed_large
 
     async def _is_all_searched(
         self, searched: int | None, call: GrepCall, place: Place, ripgrep: str, hidden: Hidden | None, deadline: float
     ) -> bool:
-        """Tell whether ripgrep lists as many files as it has searched: a list takes less time than a walk."""
+        """Return whether ripgrep lists as many files as it has searched: a list takes less time than a walk."""
         names = Counted()
         with listing_command(call, place, self._settings.grep, ripgrep, hidden) as command:
             seconds = deadline - asyncio.get_running_loop().time()
@@ -161,26 +162,28 @@ class GrepTool(SearchTool):
         return ended.code in (0, 1) and names.count == searched
 
     async def _look_for_hidden(self, call: GrepCall, place: Place, hidden: Hidden) -> Ended:
-        """Find what ripgrep must not look at, which cannot ask on the way; raise SearchError when that is not known."""
+        """Find the hidden paths for ripgrep, which cannot ask while it walks; raise SearchError when that fails."""
         trouble = Notes()
         with hidden_command(call, place, self._settings.grep, hidden) as command:
             ended = await run(command, self._settings.grep.timeout, lambda data: False, trouble.take)
         trouble.close()
         hidden.check()
         if ended.how == "ended" and ended.code != 0:
-            raise SearchError("search_failed", "\n".join(trouble.complaints) or f"the walk died (code {ended.code})")
+            raise SearchError(
+                "search_failed", "\n".join(trouble.complaints) or f"the walk ended with code {ended.code}"
+            )
         return ended
 
 
 def _findings(call: GrepCall, place: Place, hidden: Hidden | None) -> Findings:
     fits = _shown(_fits(call), hidden) if place.is_folder else None
-    if tells_lines(call, place):
+    if returns_lines(call, place):
         return FoundLines(fits, single=not place.is_folder)
     return FoundCounts(fits) if call.mode == "count" else FoundFiles(fits)
 
 
 def _fits(call: GrepCall) -> Callable[[str], bool] | None:
-    """Return what decides by a path whether a file is meant: ripgrep is told less than the glob says."""
+    """Return the check of paths against the glob, which ripgrep gets only in part; None without a glob."""
     if call.glob is None:
         return None
     fullmatch = re.compile(call.glob.regex, re.DOTALL).fullmatch
@@ -189,14 +192,14 @@ def _fits(call: GrepCall) -> Callable[[str], bool] | None:
 
 
 def _shown(fits: Callable[[str], bool] | None, hidden: Hidden | None) -> Callable[[str], bool] | None:
-    """Return what decides by a path whether a file is meant and may be shown."""
+    """Return the check whether a path is selected and may be shown."""
     if hidden is None:
         return fits
     return lambda path: (fits is None or fits(path)) and not hidden.hides(path)
 
 
 def _is_searchable(call: GrepCall, place: Place, most: int, notes: Notes) -> bool:
-    """Tell whether the one file that was named is meant by the rest of the call, and not too large."""
+    """Return whether the named file fits the type and glob of the call and is not too large."""
     name = os.path.basename(place.path)
     if call.names and not any(re.fullmatch(name_regex(pattern), name) for pattern in call.names):
         return False

@@ -1,4 +1,4 @@
-"""Keep what the session's rules hide out of a search: tell the process that searches what to leave out."""
+"""Keep paths that the session's rules hide out of a search, by answering the searching process."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from contextlib import contextmanager
 from typing import Any
 
 from amplifier_kit.guard.hidden_paths import HidingError, hiding
+from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.place import Place
-from amplifier_module_tool_search.problem import SearchError
 
 
 class Hidden:
-    """What must not be shown of one place. A place inside a hidden folder is hidden too."""
+    """The paths below one place that must not be shown; everything in a hidden folder is hidden."""
 
     def __init__(self, is_hidden: Callable[[str], bool], top: str) -> None:
         self._is_hidden = is_hidden
         self._top = top
         self._folders = {"": False}
         self._failure: SearchError | None = None
-        #: What was met and left out, by path below the top; nothing in a hidden folder is met.
+        #: Hidden paths that the walk came to, below the top; it enters no hidden folder.
         self.met: dict[str, None] = {}
 
     @classmethod
     def of(cls, coordinator: Any, tool: str, place: Place) -> Hidden | None:
-        """Return what is hidden below a place; None when nothing is.
+        """Return the hidden paths below a place; None when there are no rules.
 
         A file that was named was decided on with the call. Raises SearchError when the session cannot tell.
         """
@@ -41,7 +41,7 @@ class Hidden:
         return None if is_hidden is None else cls(is_hidden, place.path)
 
     def hides(self, path: str) -> bool:
-        """Tell whether a path below the top is hidden, or in a folder that is; raise SearchError."""
+        """Return whether a path below the top is hidden, or in a hidden folder; raise SearchError."""
         folder, _, _ = path.rpartition("/")
         if folder not in self._folders:
             ends = [end for end, character in enumerate(folder) if character == "/"]
@@ -56,10 +56,10 @@ class Hidden:
 
     @contextmanager
     def answering(self) -> Iterator[int]:
-        """Give a descriptor for the process that walks, and answer what it asks while the block runs.
+        """Yield a descriptor for the walking process, and answer its questions while the block runs.
 
-        It sends lists of paths, one in a line, and gets back a byte for each: 1 when it is hidden. When that cannot be
-        told, it gets nothing, which ends it, and `check` says why.
+        It sends lists of paths, one list a line, and gets back a byte for each path: 1 when it is hidden. On failure it
+        gets nothing, which ends it, and `check` raises the reason.
         """
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class Hidden:
             ours.shutdown(socket.SHUT_RDWR)
 
     def _met(self, path: str) -> bool:
-        """Tell whether a path that a walk has come to is hidden: it came there through folders that are not."""
+        """Return whether a path that the walk came to is hidden; the folders above it are not."""
         is_hidden = self._asked(path)
         if is_hidden:
             self.met[path] = None

@@ -16,7 +16,7 @@ _MOST_BYTES: Final = 1024 * 1024
 
 
 class _Rule:
-    """One rule that takes more than looking a name up. What it needs for that is made when a name is met that fits."""
+    """A rule that needs a regular expression, which is compiled when a name that may fit is met."""
 
     __slots__ = ("_folders", "_pattern", "_regex", "is_below", "is_for_folders", "is_for_paths", "name", "number")
 
@@ -33,7 +33,7 @@ class _Rule:
         self._folders: re.Pattern[str] | None = None
 
     def may_fit_in(self, folder: str) -> bool:
-        """Tell whether the rule can be about anything in a folder, which ends with a slash unless it is the first."""
+        """Return whether the rule can match anything in a folder, which ends with a slash unless it is the first."""
         if not self.is_for_paths or self.is_below:
             return True
         if self._folders is None:
@@ -42,7 +42,7 @@ class _Rule:
         return self._folders.fullmatch(f"{folder}x") is not None
 
     def fits(self, name: str, path: str) -> bool:
-        """Tell whether the rule is about a file or folder."""
+        """Return whether the rule matches a file or folder."""
         if self._regex is None:
             self._regex = _regex(self._pattern)
         subject = path if self.is_for_paths else name
@@ -90,7 +90,6 @@ class IgnoreFile:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is no rule in it."""
         return not self._verdicts
 
     def glance(self, folder: str) -> Glance:
@@ -141,7 +140,7 @@ class IgnoreFile:
             patterns = expand_braces(pattern)
             for one in patterns:
                 for name in one.split("/"):
-                    name_regex(name)  # what is no pattern for ripgrep is none here
+                    name_regex(name)  # invalid for ripgrep, so invalid here
         except GlobError:
             return
         for one in patterns:
@@ -174,7 +173,7 @@ def byte_text(name: str) -> str:
 def read_ignore_file(path: str) -> IgnoreFile | None:
     """Read a .gitignore; None when there is none, or nothing in it. What cannot be read has no rules.
 
-    Lines up to the first that is no UTF-8 count.
+    Only lines before the first one of invalid UTF-8 count.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from amplifier_module_tool_search.valid import valid_only
+from amplifier_module_tool_search.utf8_patterns import valid_only
 
-#: ripgrep takes a file for binary by what it has read before the first match: at least this much.
+#: ripgrep decides whether a file is binary by the bytes before the first match: at least this many.
 FIRST_READ: Final = 65536
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
@@ -60,7 +60,7 @@ class Pattern:
         return lines, [index for index, line in enumerate(lines) if search(line.removesuffix("\r"))]
 
     def is_in(self, data: bytes) -> bool:
-        """Tell whether a file matches; a NUL long after the first match does not make it binary."""
+        """Return whether a file matches; a NUL long after the first match does not make it binary."""
         if data[:2] in _UTF16 or self._is_multiline or b"\0" not in data:
             return bool(self.numbers(data)[1])
         if b"\0" in data[:FIRST_READ]:

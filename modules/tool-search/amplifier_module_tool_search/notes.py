@@ -1,4 +1,4 @@
-"""Keep what a search has to say beside its results: what could not be read, what was left out."""
+"""Collect notes about a search beside its results: files that could not be read or were left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOG: Final = re.compile(r"(?:rg: )?.*\.gitignore: line \d+: ")
 
 
 class Notes:
-    """Read the stderr of a searching process, and put it into words; what `hides` tells of is not named."""
+    """Read the stderr of a searching process and make notes of it, without the names of hidden paths."""
 
     def __init__(self, hides: Callable[[str], bool] | None = None) -> None:
         self._hides = hides
@@ -24,7 +24,7 @@ class Notes:
         self._too_large: list[str] = []
         self._unreadable: list[str] = []
         self._counts = {"large": 0, "unreadable": 0}
-        #: Whatever else was said: why a search failed.
+        #: Other lines: why a search failed.
         self.complaints: list[str] = []
 
     def take(self, data: bytes) -> bool:
@@ -36,7 +36,7 @@ class Notes:
         return False
 
     def close(self) -> None:
-        """Read what was not ended by a line feed."""
+        """Read a last line without a line feed."""
         self.take(b"\n")
 
     def _hear(self, line: str) -> None:
@@ -52,7 +52,7 @@ class Notes:
     def _note(self, kind: str, named: list[str], text: str, line: str) -> None:
         if self._hides is not None:
             if "\ufffd" in line:
-                text = "a name that is no UTF-8"  # and cannot be judged
+                text = "a name that is not UTF-8"  # and cannot be judged
             elif any(map(self._hides, _possible_paths(line))):
                 return
         self._counts[kind] += 1
@@ -61,11 +61,10 @@ class Notes:
 
     @property
     def has_unreadable(self) -> bool:
-        """Tell whether there was a file or folder that could not be read."""
         return self._counts["unreadable"] > 0
 
     def texts(self, max_file_size: int, *, is_empty: bool) -> list[str]:
-        """Return the notes in words; which files are too large is told when there is nothing else to tell."""
+        """Return the notes as text; files that are too large are named only when nothing was found."""
         texts = []
         if self._counts["large"] and is_empty:
             what = f"larger than {max_file_size:,} bytes, not searched: "
@@ -76,7 +75,7 @@ class Notes:
 
 
 def _possible_paths(line: str) -> list[str]:
-    """Return what may be the path that a line is about: it may have in it what comes behind paths."""
+    """Return the possible paths in a line: a path may contain the text that separates it from the rest."""
     text = _BEFORE.sub("", line, count=1)
     return [text[: found.start()] for found in re.finditer(": ", text)]
 

@@ -1,7 +1,7 @@
-"""Find where to search, and ask whether that is allowed, before anything there is read.
+"""Open the place to search, and check that it is allowed, before anything there is read.
 
-A place is opened first and judged after, by where it really is, and what is searched is what was opened: a link that is
-swapped meanwhile changes nothing.
+A place is opened first and checked after, by its real path, and the search uses what was opened: a link that is swapped
+meanwhile changes nothing.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final
 
 from amplifier_kit.guard.authorization import authorize
+from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_search.config import SearchConfig
-from amplifier_module_tool_search.problem import SearchError
+from amplifier_module_tool_search.errors import SearchError
 
 ACTION: Final = "filesystem.read"
-#: Seconds until a path counts as one that does not answer, like that of a dead network share.
+#: Seconds after which a path counts as dead, like that of a lost network share.
 PATIENCE: Final = 10.0
-#: What the system shows of itself is no text to search, and some of it never ends.
+#: Pseudo-files of the system: they hold no text to search, and some never end.
 _SYSTEM: Final = ("/proc", "/sys", "/dev")
-
-T = TypeVar("T")
 
 
 class Place:
@@ -41,8 +40,13 @@ class Place:
         self._shown = "" if shown == "." else shown
 
     def close(self) -> None:
-        """Let go of it."""
-        os.close(self.fd)
+        """Close it; idempotent."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __del__(self) -> None:
+        self.close()  # for callers that did not wait for a slow disk
 
     @property
     def entrance(self) -> str:
@@ -71,13 +75,17 @@ class Places:
     async def open(self, tool: str, tool_input: Mapping[str, Any], given: str, *, is_seen: bool = True) -> Place:
         """Open a place, once it is allowed; raise SearchError.
 
-        `is_seen` says that the input shows the path to whoever decided about the call. What it does not show, like
-        where a link leads, is asked for here.
+        `is_seen` means that the path is in the input, which was authorized with the call. Anything else, like the
+        target of a link, is authorized here.
         """
         home = self.working_dir()
         if "\0" in given:
             raise SearchError("invalid_input", "path has a NUL in it")
-        place, expected, allowed = await _in_time(given, lambda: self._opened(home, given))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                place, expected, allowed = await run_stoppable(lambda stop: self._opened(home, given, stop), grace=0)
+        except TimeoutError:
+            raise SearchError("timeout", f"{readable(given)} did not answer within {PATIENCE:g} s") from None
         try:
             if any(is_inside(place.path, folder) for folder in _SYSTEM):
                 raise SearchError("not_allowed", f"{place.path} belongs to the system and is not searched")
@@ -91,15 +99,19 @@ class Places:
             raise
         return place
 
-    def _opened(self, home: str, given: str) -> tuple[Place, str, list[str] | None]:
+    def _opened(self, home: str, given: str, stop: threading.Event) -> tuple[Place, str, list[str] | None]:
+        """Return the open place, the path that was expected, and the allowed folders; nothing waits after `stop`."""
         real_home = os.path.realpath(home)
         expected = os.path.normpath(os.path.join(real_home, os.path.expanduser(given)))
         allowed = self._allowed
         folders = None
         if allowed is not None:
             folders = [os.path.realpath(os.path.join(home, os.path.expanduser(path))) for path in allowed]
-        # Not the expected path: what .. means behind a link is for the system to say.
-        return open_place(os.path.join(real_home, os.path.expanduser(given)), real_home), expected, folders
+        # Not the expected path: behind a link, the system decides where .. leads.
+        place = open_place(os.path.join(real_home, os.path.expanduser(given)), real_home)
+        if stop.is_set():
+            place.close()
+        return place, expected, folders
 
     async def _ask(self, tool: str, tool_input: Mapping[str, Any], path: str) -> None:
         details = {"tool_name": tool, "tool_input": dict(tool_input), "path": path}
@@ -135,47 +147,15 @@ def _is_in_repository(path: str) -> bool:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Tell whether a path is a folder or below it; both are real paths."""
+    """Return whether a path is a folder or below it; both are real paths."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def readable(path: str) -> str:
-    r"""Return a path as text that can be stored anywhere; bytes that are no UTF-8 are written \xNN."""
+    r"""Return a path as text that can be stored anywhere; bytes of invalid UTF-8 are written \xNN."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 _HAS_FD_PATHS: Final = sys.platform == "linux"
 #: Without O_PATH the file is opened, but never waited for.
 _WITHOUT_READING: Final[int] = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
-
-
-async def _in_time(path: str, function: Callable[[], T]) -> T:
-    """Call a function that may never return, in a thread that holds nobody up; raise SearchError when it is late."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[T] = loop.create_future()
-
-    def tell(result: T | None, error: Exception | None) -> None:
-        if ended.done():
-            if isinstance(result, tuple):
-                result[0].close()
-        elif error is not None:
-            ended.set_exception(error)
-        else:
-            ended.set_result(result)  # type: ignore[arg-type]
-
-    def run() -> None:
-        try:
-            outcome: tuple[T | None, Exception | None] = (function(), None)
-        except Exception as error:
-            outcome = (None, error)
-        try:
-            loop.call_soon_threadsafe(tell, *outcome)
-        except RuntimeError:
-            pass  # the loop was closed: nobody waits for this any more
-
-    threading.Thread(target=run, name="tool-search-open", daemon=True).start()
-    try:
-        async with asyncio.timeout(PATIENCE):
-            return await ended
-    except TimeoutError:
-        raise SearchError("timeout", f"{readable(path)} did not answer within {PATIENCE:g} s") from None

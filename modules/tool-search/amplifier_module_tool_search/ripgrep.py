@@ -17,7 +17,7 @@ _OLDEST: Final = 13
 _CAN_LEAVE_RULES: Final = 14
 _RULES: Final = ".rgignore"
 _SECONDS: Final = 5.0
-#: Bytes that the options for single paths may take: a system allows so many for all arguments together.
+#: Bytes for options about single paths: systems limit the size of all arguments together.
 _MOST_EXCLUDED: Final = 64 * 1024
 #: What means something in a pattern, or would be cut off at its end.
 _SPECIAL: Final = re.compile(r"[\\*?\[\]{}!]|(\s)")
@@ -36,7 +36,7 @@ class Program(NamedTuple):
     version: int
 
     def can_search(self, folder: str) -> bool:
-        """Tell whether it searches a folder by no rules but .gitignore: some cannot be kept from rules of their own.
+        """Return whether it searches a folder by .gitignore alone: some versions cannot be kept from other rules.
 
         Rules below the folder are not looked for, which would take as long as the search.
         """
@@ -50,7 +50,7 @@ class Program(NamedTuple):
 
 
 class Ripgrep:
-    """The program, once it was found to be there and to be what it is taken for."""
+    """The program, looked up and checked once."""
 
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
@@ -77,7 +77,7 @@ class Ripgrep:
 
 
 async def _version(path: str) -> int:
-    """Return the version of a program, 0 when it is no ripgrep or does not work."""
+    """Return the version of a program, 0 when it is not ripgrep or does not work."""
     said = bytearray()
 
     def hear(data: bytes) -> bool:
@@ -95,7 +95,7 @@ async def _version(path: str) -> int:
 def selecting(
     exclusions: Sequence[str], include_ignored: bool, is_in_repository: bool, fds: Sequence[int], is_root: bool
 ) -> list[str]:
-    """Return the options that say which files count. What is open at `fds` are rules for ripgrep."""
+    """Return the options that select files; `fds` are open files of rules for ripgrep."""
     options = list(_QUIET)
     if include_ignored:
         options.append("--no-ignore-vcs")
@@ -118,7 +118,7 @@ def typed(names: Sequence[str]) -> list[str]:
 def excluding(paths: Iterable[str]) -> list[str]:
     """Return the options that keep ripgrep from looking at single paths, below where it is started.
 
-    Paths that are no UTF-8, and what is too much, are not in them: whoever reads the results leaves those out.
+    Paths that are not UTF-8, or beyond the size limit, are not in them: the reader of the results leaves those out.
     """
     options: list[str] = []
     room = _MOST_EXCLUDED

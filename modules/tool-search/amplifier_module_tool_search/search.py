@@ -11,14 +11,14 @@ from errno import ENOMEM
 from typing import Any, Final
 
 from amplifier_module_tool_search.lines import Pattern, with_context
-from amplifier_module_tool_search.telling import problem, say
+from amplifier_module_tool_search.stderr import problem, say
 from amplifier_module_tool_search.walk import Hiding, Problem, Selection, Walk
 
 _BATCH: Final = 65536
 
 
 def search(asked: dict[str, Any], hiding: Hiding | None) -> int:
-    """Do what is asked and return the exit code of ripgrep: 0 found, 1 not found, 2 trouble."""
+    """Search and return the exit code of ripgrep: 0 found, 1 not found, 2 failed."""
     _limit_memory(asked["memory"])
     try:
         work = Search(asked, hiding)
@@ -46,7 +46,7 @@ class Search:
         self._size = 0
 
     def run(self) -> bool:
-        """Write what is found; return whether anything was."""
+        """Write the findings; return whether there are any."""
         has_found = False
         for path, data in self._files():
             try:
@@ -59,7 +59,7 @@ class Search:
     def tell_large(self) -> None:
         """Name the files that are too large to be searched."""
         most = self._asked["max_file_size"]
-        # What cannot be read was said by whoever searched.
+        # Unreadable files were reported by the search itself.
         for path in self._paths(lambda path, error: None):
             try:
                 size = os.lstat(path).st_size
@@ -143,7 +143,7 @@ class Search:
 
 
 def _limit_memory(size: int) -> None:
-    """Keep a regular expression that piles up what it may come back to from taking the machine's memory."""
+    """Limit the memory of this process, which a backtracking regular expression could use up."""
     import resource
 
     try:

@@ -1,4 +1,4 @@
-"""What both tools have in common: how they are run, and how they answer."""
+"""The base class of both tools."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 from amplifier_core.models import ToolResult
 from amplifier_module_tool_search.child import Ended
 from amplifier_module_tool_search.config import SearchConfig
+from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.place import ACTION, Place, Places
-from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.ripgrep import Ripgrep
 
 
 class SearchTool(ABC):
-    """A tool that searches."""
+    """Run a search and return its result."""
 
     name: ClassVar[str]
-    #: What the policies of a session are asked for.
+    #: The action that policy rules name.
     action: ClassVar[str] = ACTION
 
     def __init__(self, coordinator: Any, settings: SearchConfig) -> None:
@@ -30,7 +30,7 @@ class SearchTool(ABC):
         self._ripgrep = Ripgrep(coordinator)
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Search; what goes wrong is a result that says so. When cancelled, nothing of the search goes on."""
+        """Search; failures are results. When the call is cancelled, the search stops."""
         try:
             return ToolResult(success=True, output=await self._search(input if isinstance(input, Mapping) else {}))
         except SearchError as error:
@@ -41,14 +41,14 @@ class SearchTool(ABC):
 
     @abstractmethod
     async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a call asks for; raise SearchError."""
+        """Return the result of a call; raise SearchError."""
 
     def _hidden(self, place: Place) -> Hidden | None:
-        """Return what the session's rules hide below a place, None for nothing; raise SearchError."""
+        """Return the paths that the session's rules hide below a place, None for none; raise SearchError."""
         return Hidden.of(self._coordinator, self.name, place)
 
     async def _engine(self, place: Place) -> str | None:
-        """Return the path of ripgrep, or None where our own process searches: ripgrep is not there, or not able."""
+        """Return the path of ripgrep, None when it is missing or unsuitable, so that our own process searches."""
         if self._settings.engine == "python":
             return None
         found = await self._ripgrep.find()
@@ -58,7 +58,7 @@ class SearchTool(ABC):
 
 
 def check(ended: Ended, notes: Notes, is_empty: bool, seconds: float) -> list[str]:
-    """Return what is to be said of a search that was not done to its end; raise SearchError when it brought nothing.
+    """Return notes about a search that did not finish; raise SearchError when it found nothing.
 
     Finding nothing in a part of the files is not the same as finding nothing.
     """
@@ -71,12 +71,12 @@ def check(ended: Ended, notes: Notes, is_empty: bool, seconds: float) -> list[st
         return ["stopped because there is too much to read: narrow the search"]
     if ended.code in (0, 1):
         return []
-    # Where a file was tried, the pattern is one; what is said about it then is ripgrep's log of trying its engines.
+    # When a file was searched, the pattern is valid; messages about it are then ripgrep's log of trying its engines.
     if is_empty and notes.complaints and not notes.has_unreadable:
-        # Two engines were tried: what the first says is enough.
+        # Two engines were tried: the message of the first is enough.
         text = "\n".join(notes.complaints).partition("\nregex could not be compiled")[0]
         is_pattern = any(word in text for word in ("regex", "PCRE2", "pattern"))
         raise SearchError("invalid_pattern" if is_pattern else "search_failed", text)
     if ended.code == 2:
         return []
-    raise SearchError("search_failed", f"the searching process died (code {ended.code})")
+    raise SearchError("search_failed", f"the searching process ended with code {ended.code}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from amplifier_module_tool_search.problem import SearchError
+from amplifier_module_tool_search.errors import SearchError
 
 _TYPES: Final = {
     "bash": ("*.sh", "*.bash", ".bashrc", ".bash_profile"),
@@ -97,10 +97,10 @@ _ALIASES: Final = {
 
 
 def names_of_type(name: str) -> tuple[str, ...]:
-    """Return the patterns that file names of a type have; raise SearchError for a type that nobody knows."""
+    """Return the patterns for file names of a type; raise SearchError for an unknown type."""
     plain = name.strip().lower()
     found = _TYPES.get(_ALIASES.get(plain, plain))
     if found is None:
         known = ", ".join(sorted(_TYPES))
-        raise SearchError("unknown_type", f"there is no file type {name!r}; known are {known}. Or use glob.")
+        raise SearchError("unknown_type", f"unknown file type {name!r}; known are {known}. Or use glob.")
     return found

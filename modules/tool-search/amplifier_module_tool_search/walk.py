@@ -1,4 +1,4 @@
-"""Walk a tree of folders without following links, leaving out what is ignored."""
+"""Walk a tree of folders without following links, leaving out ignored files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Walk:
         self._hiding = hiding
 
     def __iter__(self) -> Iterator[tuple[str, str, bool]]:
-        """Yield path, name and whether it is a folder; folders come before what is in them."""
+        """Yield path, name and whether it is a folder; folders come before their content."""
         levels = tuple(levels_above(os.getcwd())) if self._is_ignoring else ()
         pending: list[tuple[str, tuple[Level, ...]]] = [("", levels)]
         while pending:
@@ -62,7 +62,7 @@ class Walk:
     def _shown(
         self, hiding: Hiding, prefix: str, entries: list[tuple[str, bool]], levels: tuple[Level, ...]
     ) -> list[tuple[str, bool]]:
-        """Return what would be met in a folder, without what is to be left out."""
+        """Return the entries of a folder that are not left out."""
         met = [
             (name, is_folder)
             for name, is_folder in entries
@@ -73,7 +73,7 @@ class Walk:
         return [entry for entry, is_hidden in zip(met, hidden, strict=True) if not is_hidden]
 
     def _entries(self, folder: str) -> tuple[list[tuple[str, bool]], bool, bool]:
-        """Return the files and folders in a folder, and whether it has a repository and rules of its own."""
+        """Return the files and folders in a folder, and whether it has a repository and its own rules."""
         entries: list[tuple[str, bool]] = []
         has_git = has_rules = False
         try:
@@ -109,7 +109,7 @@ def levels_in(prefix: str, levels: tuple[Level, ...], is_repository: bool, has_r
 
 
 def is_ignored(name: str, path: str, is_folder: bool, levels: tuple[Level, ...]) -> bool:
-    """Tell whether a file or folder below the top is ignored by the nearest rules that are about it."""
+    """Return whether a file or folder below the top is ignored by the nearest rules that match it."""
     if not path.isascii():
         name, path = byte_text(name), byte_text(path)
     for level in levels:

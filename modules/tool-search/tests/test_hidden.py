@@ -384,4 +384,4 @@ def test_trouble_with_hidden_files_is_not_told(line: str) -> None:
     notes.take(line.encode() + b"\nrg: ./src/x: Permission denied (os error 13)\n")
     assert notes.texts(1, is_empty=True) == ["cannot be read: src/x (Permission denied)"]
     notes.take(b"rg: ./\xff: Permission denied (os error 13)\n")
-    assert notes.texts(1, is_empty=True) == ["cannot be read: a name that is no UTF-8, src/x (Permission denied)"]
+    assert notes.texts(1, is_empty=True) == ["cannot be read: a name that is not UTF-8, src/x (Permission denied)"]

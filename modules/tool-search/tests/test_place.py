@@ -14,8 +14,8 @@ from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_search import place as place_module
 from amplifier_module_tool_search.config import SearchConfig
+from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.place import Places, open_place
-from amplifier_module_tool_search.problem import SearchError
 
 Call = Callable[..., Awaitable[ToolResult]]
 Write = Callable[[Mapping[str, str | bytes]], None]
@@ -193,9 +193,10 @@ async def test_a_path_that_never_answers(
     def slow(path: str, home: str) -> Any:
         answered.wait(30)
         opened = real(path, home)
+        close_place = opened.close
 
         def close() -> None:
-            os.close(opened.fd)
+            close_place()
             closed.set()
 
         monkeypatch.setattr(opened, "close", close)

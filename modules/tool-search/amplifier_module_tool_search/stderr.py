@@ -1,4 +1,4 @@
-"""Say what goes wrong in the process that searches, in the words of ripgrep."""
+"""Report problems of the searching process on stderr, in the format of ripgrep."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def problem(path: str, error: OSError) -> None:
-    """Say what cannot be read."""
+    """Report a file or folder that cannot be read."""
     say(f"./{path}: {error.strerror} (os error {error.errno})")
 
 

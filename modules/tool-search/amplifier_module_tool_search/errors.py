@@ -1,10 +1,10 @@
-"""Say why a search cannot be done."""
+"""The error of a search."""
 
 from __future__ import annotations
 
 
 class SearchError(Exception):
-    """A search that cannot be done, or brought nothing that could be relied on; the tool answers with it."""
+    """A search failed, or its result would be unreliable; the tool returns the message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -1,11 +1,11 @@
-"""Keep a pattern from matching bytes that are no UTF-8, as ripgrep does: nothing but a literal byte stands for them."""
+"""Keep patterns from matching bytes of invalid UTF-8, as ripgrep does: only a literal byte matches them."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-#: What Python makes of such a byte.
+#: How Python decodes such a byte.
 _BYTE: Final = r"[\udc80-\udcff]"
 #: In order: an escape, a class (a ] that comes first is part of it), a dot.
 _ITEM: Final = re.compile(r"\\(?s:.)|\[\^?\]?(?:\\(?s:.)|[^\]\\])*\]|\.")

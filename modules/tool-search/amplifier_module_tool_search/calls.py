@@ -1,4 +1,4 @@
-"""Read what a call asks for."""
+"""Read and check the input of a call."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from amplifier_module_tool_search.config import GlobConfig, GrepConfig
+from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.globs import Glob, GlobError, is_plain
-from amplifier_module_tool_search.problem import SearchError
 from amplifier_module_tool_search.types import names_of_type
 
 _LONGEST_PATTERN: Final = 10_000
@@ -28,7 +28,7 @@ class GrepCall(NamedTuple):
     after: int
     glob: Glob | None
     is_glob_negated: bool
-    #: Patterns for names of the type asked for.
+    #: Patterns for file names of the requested type.
     names: tuple[str, ...]
     multiline: bool
     limit: int | None
@@ -37,7 +37,7 @@ class GrepCall(NamedTuple):
 
     @classmethod
     def read(cls, given: Mapping[str, Any], settings: GrepConfig) -> GrepCall:
-        """Read the input; raise SearchError that says what is wrong with it."""
+        """Read the input; raise SearchError for an invalid one."""
         mode = _choice(given, "output_mode", _MODES)
         around = _number(given, "-C")
         glob = _text(given, "glob")
@@ -78,9 +78,9 @@ class GlobCall(NamedTuple):
 
     @classmethod
     def read(cls, given: Mapping[str, Any], settings: GlobConfig) -> GlobCall:
-        """Read the input; raise SearchError that says what is wrong with it."""
+        """Read the input; raise SearchError for an invalid one."""
         pattern = _pattern(given)
-        path, rest = _led_away(pattern)
+        path, rest = _split_base(pattern)
         exclude = given.get("exclude")
         exclude = [exclude] if isinstance(exclude, str) else exclude or []
         if not isinstance(exclude, (list, tuple)) or not all(isinstance(one, str) for one in exclude):
@@ -102,10 +102,10 @@ def parse_glob(key: str, pattern: str, *, any_depth: bool = False) -> Glob:
     try:
         return Glob.parse(pattern, any_depth=any_depth)
     except GlobError as error:
-        raise SearchError("invalid_pattern", f"{key} {pattern!r} is no pattern: {error}") from None
+        raise SearchError("invalid_pattern", f"{key} {pattern!r} is not a pattern: {error}") from None
 
 
-def _led_away(pattern: str) -> tuple[str, str]:
+def _split_base(pattern: str) -> tuple[str, str]:
     """Split a pattern that leaves its base, absolute or by .., into a folder and a pattern below it."""
     if not pattern.startswith(("/", "~", "../")) and "/../" not in pattern:
         return "", pattern

@@ -1,4 +1,4 @@
-"""Ask whoever started this process which paths must be left out."""
+"""Ask the parent process which paths are hidden."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-#: Paths that are asked for at once: whoever answers has other things to do.
+#: Paths in one question: the parent's event loop must not be held up.
 _MOST: Final = 250
 
 
 class Questions:
-    """A line to somebody who answers; without an answer the process ends."""
+    """A connection to the parent; without an answer this process ends."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def hidden(self, paths: Sequence[str]) -> list[bool]:
-        """Return for each path below the current directory whether it is to be left out."""
+        """Return for each path below the current directory whether it is hidden."""
         return [is_hidden for start in range(0, len(paths), _MOST) for is_hidden in self._ask(paths[start:][:_MOST])]
 
     def _ask(self, paths: Sequence[str]) -> list[bool]:

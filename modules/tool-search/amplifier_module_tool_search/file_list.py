@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from amplifier_module_tool_search.walk import Hiding
 
-#: How long before it is killed the listing stops by itself and tells what it has, as a part of its time.
+#: The share of its time before the end at which the listing stops and writes its findings.
 _EARLY: Final = 0.1
 
 
@@ -26,7 +26,7 @@ class _LateError(Exception):
 
 
 class Listing:
-    """What was found so far."""
+    """The matches so far."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self._fits = re.compile(asked["paths"], re.DOTALL).fullmatch
@@ -48,9 +48,9 @@ class Listing:
 
 
 def list_files(asked: dict[str, Any], running: tuple[int, int] | None, hiding: Hiding | None) -> int:
-    """List what is asked for, and write one object to stdout; what the time did not suffice for is left out.
+    """List the matches and write one object to stdout; those that take too long are left out.
 
-    `running` is ripgrep's process and where to read what it lists; without it the folders are walked.
+    `running` is ripgrep's process and the descriptor of its output; without it the folders are walked.
     """
     listing = Listing(asked)
     is_late = False
@@ -78,8 +78,8 @@ def list_files(asked: dict[str, Any], running: tuple[int, int] | None, hiding: H
 
 
 def _walk(asked: dict[str, Any], listing: Listing, hiding: Hiding | None) -> None:
-    """Take what a walk of our own meets."""
-    from amplifier_module_tool_search.telling import problem
+    """Take the files that our own walk finds."""
+    from amplifier_module_tool_search.stderr import problem
     from amplifier_module_tool_search.walk import Selection, Walk
 
     kinds = {"file": (False,), "dir": (True,), "any": (False, True)}[asked["type"]]
