@@ -1,4 +1,4 @@
-"""Show that a long command is alive."""
+"""Report the progress of a long command."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 from amplifier_kit.guard.processes import Output
 
 TOOL_PROGRESS: Final = "tool:progress"
-#: Seconds between two signs of life.
+#: Seconds between two reports.
 EVERY: Final = 2.0
 _LONGEST_LINE: Final = 200
-#: Seconds a listener may take to end once nobody waits for it.
+#: Seconds for a listener to end when the command has ended.
 _GRACE: Final = 0.5
 
 
@@ -22,33 +22,35 @@ _GRACE: Final = 0.5
 async def progress(
     coordinator: Any, tool_name: str, outputs: Sequence[Output], every: float = EVERY
 ) -> AsyncIterator[None]:
-    """Emit `tool:progress` from time to time for as long as the block runs."""
-    telling = asyncio.create_task(_tell(coordinator, {"tool_name": tool_name} | call_of(coordinator), outputs, every))
+    """Emit `tool:progress` at intervals while the block runs."""
+    reporting = asyncio.create_task(
+        _report(coordinator, {"tool_name": tool_name} | call_of(coordinator), outputs, every)
+    )
     try:
         yield
     finally:
-        telling.cancel()
-        await asyncio.wait([telling], timeout=_GRACE)
+        reporting.cancel()
+        await asyncio.wait([reporting], timeout=_GRACE)
 
 
 def call_of(coordinator: Any) -> dict[str, Any]:
-    """Return which call the current task carries out, as the loops note it."""
+    """Return the tool call that the current task executes, as the turn loop records it."""
     known = getattr(coordinator, "_tool_dispatch_contexts", None)
     dispatch = known.get(asyncio.current_task()) if isinstance(known, dict) else None
     call = dispatch.get("tool_call_id") if isinstance(dispatch, dict) else None
     return {"tool_call_id": call} if call else {}
 
 
-async def _tell(coordinator: Any, base: dict[str, Any], outputs: Sequence[Output], every: float) -> None:
+async def _report(coordinator: Any, base: dict[str, Any], outputs: Sequence[Output], every: float) -> None:
     since = time.monotonic()
     while True:
         await asyncio.sleep(every)
         elapsed = time.monotonic() - since
         line = next((line for line in (output.last_line() for output in outputs) if line), "")[:_LONGEST_LINE]
-        told = {
+        data = {
             "message": f"running for {elapsed:.0f} s" + (f": {line}" if line else ""),
             "elapsed": round(elapsed, 1),
             "last_line": line,
             "output_bytes": sum(output.total for output in outputs),
         }
-        await coordinator.hooks.emit(TOOL_PROGRESS, base | told)
+        await coordinator.hooks.emit(TOOL_PROGRESS, base | data)

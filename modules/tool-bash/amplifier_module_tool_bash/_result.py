@@ -1,4 +1,4 @@
-"""Say what came of a command, in the form that models and programs know."""
+"""Make tool results of the outcomes of commands."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def failure(code: str, message: str) -> ToolResult:
 
 
 def finished(outcome: Outcome, stdout: Shown, stderr: Shown, timeout: float, remark: str = "") -> ToolResult:
-    """Return the result of a command that was run: output, errors and exit code, and what else there is to know.
+    """Return the result of a command that was run: output, errors, exit code and notes.
 
-    `remark` is what somebody else has to say about it.
+    `remark` is an additional note, such as what the sandbox blocked.
     """
     output: dict[str, Any] = {"stdout": stdout.text, "stderr": stderr.text, "returncode": outcome.returncode}
     if stdout.is_cut or stderr.is_cut:
@@ -36,7 +36,7 @@ def finished(outcome: Outcome, stdout: Shown, stderr: Shown, timeout: float, rem
 
 
 def _ending(outcome: Outcome, timeout: float) -> tuple[str, str]:
-    """Return a code and a sentence for an end that is no success."""
+    """Return an error code and a sentence for a command that failed, else empty texts."""
     number = outcome.returncode
     if outcome.is_timed_out:
         return "timeout", (
@@ -59,7 +59,9 @@ def _notes(outcome: Outcome) -> list[str]:
     notes = []
     if outcome.leftovers:
         what = "a process" if outcome.leftovers == 1 else f"{outcome.leftovers} processes"
-        notes.append(f"The command left {what} behind, stopped now; use `run_in_background` for what is to go on.")
+        notes.append(
+            f"The command left {what} behind, stopped now; use `run_in_background` for processes that should continue."
+        )
     if outcome.alive:
         notes.append(f"Could not be stopped: process {', '.join(map(str, outcome.alive))}.")
     return notes

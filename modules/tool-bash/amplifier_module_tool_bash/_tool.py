@@ -33,18 +33,18 @@ EVENTS: Final = (TOOL_PROGRESS, *SANDBOX_EVENTS)
 #: Below the session's folder.
 _FOLDER: Final = "command-output"
 _SHELL: Final = "/bin/bash"
-#: Seconds that closing waits for commands to go; those that nothing can stop are named in their results.
-_CLOSING: Final = 10.0
+#: Seconds that closing waits for commands to stop; results name those that cannot be stopped.
+_CLOSE_TIMEOUT: Final = 10.0
 
 
 class BashTool:
-    """Run one shell command per call; see the README for what is promised."""
+    """Runs one shell command per call; the README lists the guarantees."""
 
     name = "bash"
     action = "process.exec"
-    #: What it is to look after a command that runs already, or to end it.
+    #: The action of a call that inspects or stops a background job.
     job_action = "tool.bash_job"
-    #: The tool keeps to the time that each call names, so that its own result tells what was done by then.
+    #: None: each call has its own timeout, so that its result can show the output so far.
     deadline = None
 
     def __init__(self, coordinator: Any, settings: BashConfig, *, progress_every: float = EVERY) -> None:
@@ -56,14 +56,13 @@ class BashTool:
         self._slots = asyncio.Semaphore(settings.max_concurrent) if settings.max_concurrent else nullcontext()
         self._box = Box(coordinator, self.name, settings.sandbox)
         self._kept: OutputFolder | None = None
-        #: Where output was kept that did not fit, so that commands can read it.
+        #: The folder with complete outputs, which commands can read.
         self._outputs: str | None = None
-        #: Calls whose command runs, each with what is done when it is gone.
+        #: The running calls, each with a future that is done when its command has ended.
         self._calls: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
 
     @property
     def description(self) -> str:
-        """Return what a model needs to know."""
         return (
             "Run a command with bash and return its stdout, stderr and exit code. Every call is a new shell in the "
             "working directory: `cd` and variables do not last. There is no terminal and no input: use flags that "
@@ -77,19 +76,20 @@ class BashTool:
         settings = self._box.settings
         if settings.mode == "off":
             return ""
-        network = "" if settings.network else "there is no network, and a server is reached only by the same command; "
+        network = (
+            "" if settings.network else "there is no network, and a server is reachable only from its own command; "
+        )
         return (
-            " Where it can be had, commands run in a sandbox: they can write only to the project, the home folder and "
-            f"/tmp are empty at the start of each; {network}a failure that comes from it says so."
+            " Where available, commands run in a sandbox: they can write only to the project; the home folder and /tmp "
+            f"are empty at the start of each; {network}failures caused by the sandbox say so."
         )
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """Return the schema of the input."""
         return input_schema(self._settings)
 
     def get_metadata(self) -> dict[str, Any]:
-        """Return hints for whoever decides about approval."""
+        """Return hints for approval policies."""
         return {
             "requires_approval": self._settings.require_approval,
             "approval_hints": {
@@ -101,7 +101,7 @@ class BashTool:
         }
 
     def action_for(self, input: dict[str, Any]) -> str:
-        """Return what an input does: one that names a job runs no command."""
+        """Return the action of a call: one that names a job runs no command."""
         try:
             return self.action if Call.from_input(input, self._settings).job is None else self.job_action
         except (InvalidCallError, TooLongError):
@@ -109,14 +109,14 @@ class BashTool:
 
     @property
     def working_dir(self) -> str | None:
-        """Return the folder that commands run in, for whoever judges what they write; None when there is none."""
+        """Return the folder that commands run in, for policies that judge what they write; None when it was removed."""
         try:
             return self._working_dir()
         except _NoFolderError:
             return None
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Run a command, or look after a background job; whatever goes wrong is a result."""
+        """Run a command, or inspect or stop a background job; failures are results too."""
         try:
             call = Call.from_input(input, self._settings)
         except InvalidCallError as error:
@@ -124,7 +124,7 @@ class BashTool:
         except TooLongError as error:
             return failure("too_long", f"Command was not run: {error}.")
         if call.job is not None:
-            return await self._look_after(call.job, call.command)
+            return await self._handle_job(call.job, call.command)
         if reason := self._safety.refusal(call.command):
             return failure("blocked", f"Command was not run: {reason}.")
         try:
@@ -141,21 +141,18 @@ class BashTool:
             return failure("not_started", f"Command was not run: {error.strerror or error}.")
 
     def announce(self) -> None:
-        """Begin to find out whether there is a sandbox, and to say so."""
+        """Start to test the sandbox and to report its status."""
         try:
             self._box.announce()
         except FileNotFoundError:
             logger.warning("tool-bash: the current directory of the program was removed: no command can be run")
 
     async def close(self) -> None:
-        """Stop everything that still runs and put the files away.
-
-        Calls that were cancelled may not be waited for by anybody else; one that was not is cancelled now.
-        """
+        """Cancel running calls, stop all jobs and remove temporary files."""
         for task in self._calls:
             task.cancel()
         if self._calls:
-            await asyncio.wait(list(self._calls.values()), timeout=_CLOSING)
+            await asyncio.wait(list(self._calls.values()), timeout=_CLOSE_TIMEOUT)
         alive = await self._jobs.stop()
         if alive:
             logger.warning("tool-bash: background processes %s could not be stopped", alive)
@@ -187,7 +184,7 @@ class BashTool:
             finally:
                 setup.release()
         shown, errors = stdout.shown(), stderr.shown()
-        self._note_place(shown.path, errors.path)
+        self._remember_folder(shown.path, errors.path)
         remark = await self._box.remark(call.command, outcome.returncode, f"{shown.text}\n{errors.text}")
         return finished(outcome, shown, errors, call.timeout, remark)
 
@@ -200,7 +197,7 @@ class BashTool:
         except BaseException:
             setup.release()
             raise
-        self._note_place(job.output.path)
+        self._remember_folder(job.output.path)
         return ToolResult(
             output={
                 "pid": job.pid,
@@ -210,7 +207,7 @@ class BashTool:
             }
         )
 
-    async def _look_after(self, pid: int, command: str) -> ToolResult:
+    async def _handle_job(self, pid: int, command: str) -> ToolResult:
         job = self._jobs.get(pid)
         if job is None:
             running = ", ".join(f"{job.pid} ({job.command[:60]})" for job in self._jobs.running) or "none"
@@ -233,7 +230,7 @@ class BashTool:
         return setup.confine(CommandSpec(argv, folder, environment, keeps_background=keeps_background)), setup
 
     def _working_dir(self) -> str:
-        """Return the folder to run in; the command's own process enters it, as it may hang."""
+        """Return the folder to run in. Only the command's own process enters it, as it may hang."""
         given = os.path.expanduser(self._settings.working_dir)
         if os.path.isabs(given):
             return given
@@ -249,7 +246,7 @@ class BashTool:
             self._kept = OutputFolder(Path(own) / _FOLDER if own else None)
         return self._kept
 
-    def _note_place(self, *paths: Path | None) -> None:
+    def _remember_folder(self, *paths: Path | None) -> None:
         for path in paths:
             if path is not None:
                 self._outputs = str(path.parent)
@@ -283,4 +280,4 @@ def _shell() -> str:
 
 
 class _NoFolderError(Exception):
-    """There is no folder to run a command in."""
+    """The current directory, to which the working directory is relative, was removed."""
