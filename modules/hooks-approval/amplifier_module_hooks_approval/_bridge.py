@@ -1,4 +1,4 @@
-"""Let a provider of the published kind answer what the kernel asks."""
+"""Let a published approval provider answer the kernel's approval requests."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from amplifier_core import ApprovalRequest, ApprovalResponse
 from amplifier_core.approval import ApprovalHandler, ApprovalTimeoutError
 from amplifier_core.models import HookResult
 from amplifier_module_hooks_approval._policy import risk_of
-from amplifier_module_hooks_approval._provider import ProviderDesk, Question
+from amplifier_module_hooks_approval._provider import ProviderClient, Question
 
 
 class KernelBridge(ApprovalHandler):
-    """Be the approval system of a session whose app has none but registers a provider."""
+    """The approval system of a session whose app has none but registers a provider."""
 
-    def __init__(self, coordinator: Any, desk: ProviderDesk) -> None:
+    def __init__(self, coordinator: Any, provider: ProviderClient) -> None:
         self._coordinator = coordinator
-        self._desk = desk
+        self._provider = provider
 
     def register_provider(self, provider: Any) -> None:
-        """Let `provider` answer, None for nobody; an approval system that the app has brought is asked instead.
+        """Register a provider, None to remove it; an approval system of the app is asked instead of it.
 
-        One question is asked once: never of both. Raises TypeError for what cannot be asked.
+        A request is put to one of them only. Raises TypeError for an object without `request_approval`.
         """
-        self._desk.register(provider)
+        self._provider.register(provider)
         self.connect()
 
     def connect(self) -> None:
-        """Be the approval system while there is a provider and the app has no approval system."""
+        """Become the approval system when a provider is registered and the app has no approval system."""
         current = getattr(self._coordinator, "approval_system", None)
-        if self._desk.has_provider and current is None:
+        if self._provider.has_provider and current is None:
             self._coordinator.approval_system = self
-        elif not self._desk.has_provider:
+        elif not self._provider.has_provider:
             self.disconnect()
 
     def disconnect(self) -> None:
-        """Leave the place that was taken, unless another approval system has it by now."""
+        """Stop being the approval system, unless another one has taken over."""
         if getattr(self._coordinator, "approval_system", None) is self:
             self._coordinator.approval_system = None
 
     async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
-        """Return the provider's answer; raise ApprovalTimeoutError when silence means no."""
+        """Return the provider's answer; raise ApprovalTimeoutError when a timeout denies."""
         question = Question(request.action, request.details, request.reason or request.prompt or "", request)
-        answer = await self._desk.ask(question)
+        answer = await self._provider.ask(question)
         if answer.is_timeout and not answer.is_granted:
             raise ApprovalTimeoutError(answer.reason)
         said = "Allow" if answer.is_granted else f"Deny: {answer.reason}"
         return ApprovalResponse(approved=answer.is_granted, answer=said, answered_by={"kind": answer.kind})
 
 
-def with_published_keys(event: str, data: dict[str, Any]) -> HookResult | None:
-    """Add to the kernel's report of a decision what hooks written for the published module look for."""
+def add_published_keys(event: str, data: dict[str, Any]) -> HookResult | None:
+    """Add the keys that hooks written for the published module expect in approval events."""
     details = data.get("details")
     name = details.get("tool_name") if isinstance(details, dict) else None
     if not isinstance(name, str) or "risk_level" in data:

@@ -1,4 +1,4 @@
-"""The config keys of the module. Wrong values are reported and read in the strictest way: none may open a door."""
+"""The config keys of the module. Invalid values are reported and read in the strictest way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amplifier_kit.config import Config, PathText, Seconds, expects, salvage_con
 
 __all__ = ["DEFAULT_RULES", "ApprovalConfig"]
 
-#: What runs unasked when the config names no rules.
+#: The rules when the config has none.
 DEFAULT_RULES: Final = (
     {"pattern": "ls*", "action": "auto_approve"},
     {"pattern": "pwd", "action": "auto_approve"},
@@ -39,7 +39,7 @@ _NeedsApproval = Annotated[bool | None, BeforeValidator(_requirement), expects("
 
 
 class ApprovalConfig(Config):
-    """What a bundle may set."""
+    """The config keys of the module."""
 
     rules: Any = Field(DEFAULT_RULES, description="The rules, as they are written.")
     default_action: Annotated[DefaultAction, BeforeValidator(_action)] = Field(
@@ -61,19 +61,17 @@ class ApprovalConfig(Config):
 
     @property
     def asks_for_all(self) -> bool:
-        """Tell whether every tool needs approval, because nobody can tell which were meant."""
+        """Return whether every tool needs approval, because the config does not say which."""
         return self._asks_for_all
 
     @classmethod
     def from_config(cls, config: Any) -> tuple[Self, list[str]]:
-        """Return what a config says and what is wrong with it; never raises: without this module nothing is asked."""
+        """Return the config and its problems; never raises, since without this module nothing is asked."""
         is_mapping = config is None or isinstance(config, Mapping)
         settings, problems = salvage_config(cls, config if is_mapping else {"rules": []})
         texts = [f"{problem.text}; it is {_INSTEAD[problem.is_unknown]}" for problem in problems]
         if not is_mapping:
-            texts.append(
-                f"the config must be a mapping, got {type(config).__name__}: all that needs approval is asked for"
-            )
+            texts.append(f"the config must be a mapping, got {type(config).__name__}: the default rules do not apply")
         unclear = [problem.keys for problem in problems if problem.keys[:1] == ("tools",)]
         required = {str(keys[1]): True for keys in unclear if len(keys) > 1}
         settings = settings.model_copy(update={"tools": {**settings.tools, **required}})

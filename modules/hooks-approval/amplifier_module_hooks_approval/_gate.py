@@ -1,4 +1,4 @@
-"""Stand before every tool call whose loop does not ask the kernel itself."""
+"""Decide on `tool:pre` about tool calls whose loop does not ask the kernel itself."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from amplifier_core.models import HookResult
 from amplifier_kit.guard.authorization import kernel_has_policies
 from amplifier_kit.guard.tool_action import action_of, question_of
 from amplifier_module_hooks_approval._policy import ApprovalPolicy, risk_of
-from amplifier_module_hooks_approval._provider import Answer, ProviderDesk, Question
+from amplifier_module_hooks_approval._provider import Answer, ProviderClient, Question
 
 logger = logging.getLogger(__name__)
 
 NAME: Final = "approval_hook"
-_GRANTS_KEPT: Final = 1000
-#: What a loop of another kind says when it calls `coordinator.authorize` for every call, after `tool:pre`.
+_MAX_GRANTS: Final = 1000
+#: Set to True by a loop that calls `coordinator.authorize` for every call, after `tool:pre`.
 MARK: Final = "authorizes_calls"
 
 
 class ToolGate:
-    """Decide calls of tools on `tool:pre`, and once more when another hook has changed the input since."""
+    """Decide about tool calls on `tool:pre`, and again when another hook has changed the input since."""
 
-    def __init__(self, coordinator: Any, policy: ApprovalPolicy, desk: ProviderDesk) -> None:
+    def __init__(self, coordinator: Any, policy: ApprovalPolicy, provider: ProviderClient) -> None:
         self._coordinator = coordinator
         self._policy = policy
-        self._desk = desk
+        self._provider = provider
         self._granted: OrderedDict[str, None] = OrderedDict()
 
     async def on_tool_pre(self, event: str, data: Any) -> HookResult | None:
-        """Let a call pass or deny it; whatever goes wrong on the way is a denial."""
-        return await self._guarded(data, is_last=False)
+        """Allow or deny a call; any failure denies."""
+        return await self._decide_or_deny(data, is_last=False)
 
     async def on_tool_pre_last(self, event: str, data: Any) -> HookResult | None:
-        """Let a call pass that was granted as it is now; decide again when it was changed."""
-        return await self._guarded(data, is_last=True)
+        """Allow a call that was granted as it is now; decide again when it was changed."""
+        return await self._decide_or_deny(data, is_last=True)
 
-    async def _guarded(self, data: Any, *, is_last: bool) -> HookResult | None:
+    async def _decide_or_deny(self, data: Any, *, is_last: bool) -> HookResult | None:
         try:
             if self._is_left_to_loop(data):
                 return None
@@ -49,25 +49,25 @@ class ToolGate:
             if is_last and key in self._granted:
                 del self._granted[key]
                 return None
-            answer = await self._decided(data)
+            answer = await self._decide(data)
             if answer.is_granted:
                 if not is_last:
-                    self._keep(key)
+                    self._remember_grant(key)
                 return None
             return HookResult(action="deny", reason=answer.reason)
         except Exception as error:
             logger.error("hooks-approval: a call could not be decided: %r", error, exc_info=error)
             return HookResult(action="deny", reason=f"approval failed: {error or type(error).__name__}")
 
-    def _keep(self, key: str) -> None:
+    def _remember_grant(self, key: str) -> None:
         self._granted[key] = None
-        while len(self._granted) > _GRANTS_KEPT:
+        while len(self._granted) > _MAX_GRANTS:
             self._granted.popitem(last=False)
 
     def _is_left_to_loop(self, data: Any) -> bool:
-        """Tell whether the loop asks the kernel itself, on the input as it will run: then nobody is asked twice.
+        """Return whether the loop asks the kernel itself, about the input as it will run: nothing is asked twice.
 
-        Events of the first-party loops name the call; what has no name comes from somebody else.
+        Events of the first-party loops have a `tool_call_id`; those without one come from elsewhere.
         """
         if not hasattr(self._coordinator, "authorize") or not isinstance(data, Mapping) or not data.get("tool_call_id"):
             return False
@@ -77,10 +77,10 @@ class ToolGate:
         kit = sys.modules.get("amplifier_kit.engine.loop")
         return kit is not None and isinstance(loop, kit.TurnLoop)
 
-    async def _decided(self, data: Mapping[str, Any]) -> Answer:
+    async def _decide(self, data: Mapping[str, Any]) -> Answer:
         name, given = data.get("tool_name"), data.get("tool_input")
         if not isinstance(name, str) or not isinstance(given, Mapping):
-            return Answer(False, "the call names no tool with an input")
+            return Answer(False, "the call has no tool name or no input")
         tool = (self._coordinator.get("tools") or {}).get(name)
         action = action_of(tool, name, given)
         details = question_of(tool, {**data, "tool_input": dict(given)})
@@ -90,10 +90,10 @@ class ToolGate:
             return Answer(permission.granted is True, str(permission.reason))
         if kernel_has_policies():
             return Answer(False, "the session cannot be asked: its coordinator has no authorize()")
-        return await self._decided_here(action, name, details)
+        return await self._decide_without_kernel(action, name, details)
 
-    async def _decided_here(self, action: str, name: str, details: dict[str, Any]) -> Answer:
-        """Decide without a kernel that does, and report it as published."""
+    async def _decide_without_kernel(self, action: str, name: str, details: dict[str, Any]) -> Answer:
+        """Decide on a kernel without policies, and emit the published events."""
         opinion = self._policy.judge(action, details)
         if opinion.verdict is None:
             return Answer(True, "no approval needed")
@@ -103,7 +103,7 @@ class ToolGate:
             if getattr(heard, "action", None) == "deny":
                 answer = Answer(False, heard.reason or f"a hook denied {APPROVAL_REQUIRED}")
             else:
-                answer = await self._desk.ask(Question(action, details, opinion.reason))
+                answer = await self._provider.ask(Question(action, details, opinion.reason))
         else:
             answer = Answer(opinion.verdict == "allow", opinion.reason)
         outcome = APPROVAL_GRANTED if answer.is_granted else APPROVAL_DENIED
@@ -112,6 +112,6 @@ class ToolGate:
 
 
 def _key(data: Any) -> str:
-    """Return what makes it the same call with the same input."""
+    """Return a key that is equal for the same call with the same input."""
     call = [data.get(key) for key in ("tool_call_id", "parallel_group_id", "tool_name", "tool_input")]
     return json.dumps(call, sort_keys=True, default=repr)

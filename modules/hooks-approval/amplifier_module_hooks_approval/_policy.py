@@ -1,4 +1,4 @@
-"""Say what the config of this module makes of an action: allow, ask, deny, or nothing."""
+"""Judge an action by the config of this module: allow, ask, deny, or no opinion."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ MODULE: Final = "hooks-approval"
 #: Words in the name of a tool that are a reason to ask, as published.
 _WORDS: Final = frozenset({"write", "edit", "execute", "run"})
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-#: What first-party tools call the same things.
+#: The same for the actions of first-party tools.
 _ACTIONS: Final = frozenset({"filesystem.write", "process.exec"})
-#: Looking after a command that runs already.
+#: Reading or stopping a command that was approved already.
 _JOB: Final = "tool.bash_job"
 _ATTRIBUTES: Final = ("require_approval", "requires_approval")
 
 STATE: Final = "require_approval_tools"
-#: The capability of an app that remembers what a person has allowed for good: `(action, details) -> bool`.
+#: The capability of an app that remembers permanent permissions: `(action, details) -> bool`.
 REMEMBERED: Final = "approval.is_remembered"
 
 
 class Opinion(NamedTuple):
-    """A verdict, None for none, with its reason."""
+    """A verdict with its reason; None for no opinion."""
 
     verdict: Literal["allow", "ask", "deny"] | None
     reason: str = ""
-    #: Whether it is about what kind of tool it is, and nobody has said it of this one.
+    #: Whether it follows from the kind of tool, not from a rule or a setting about this one.
     is_by_kind: bool = False
-    #: The rule that it comes from, if it does.
+    #: The rule that decided, if one did.
     rule: Rule | None = None
 
 
@@ -47,16 +47,16 @@ class ApprovalPolicy:
     def __init__(
         self, coordinator: Any, settings: ApprovalConfig, rules: list[Rule], project: Path, failure: str = ""
     ) -> None:
-        """Judge by rules and settings; with a `failure`, which is why there are no rules, deny everything."""
+        """Judge by rules and settings; with a `failure`, the reason why rules cannot be read, deny everything."""
         self._failure = failure
         self._coordinator = coordinator
         self._settings = settings
         self._project = project
-        self._given = tuple(rules)
-        self._rules = self._compiled(rules) if rules else None
+        self._rule_list = tuple(rules)
+        self._rules = self._compile(rules) if rules else None
 
     def __call__(self, action: str, details: Mapping[str, Any]) -> tuple[str, str, Mapping[str, str]] | None:
-        """Answer as a policy of the kernel does, with the rule for the log where one of this config decides."""
+        """Return verdict, reason and, for the log, what decided; the kernel's signature of a policy."""
         opinion = self.judge(action, details)
         if opinion.verdict is None:
             return None
@@ -66,43 +66,43 @@ class ApprovalPolicy:
         return opinion.verdict, opinion.reason, by
 
     def judge(self, action: str, details: Mapping[str, Any]) -> Opinion:
-        """Return the verdict: of a rule that denies or asks, else of the session, else of a rule that allows."""
+        """Return the verdict of a rule that denies or asks, else of the session, else of a rule that allows."""
         if self._failure:
             return Opinion("deny", self._failure)
         name = details.get("tool_name")
-        ruled = self._ruled(action, details)
+        ruled = self._judge_by_rules(action, details)
         if ruled.verdict in ("deny", "ask"):
             return ruled
         if isinstance(name, str) and self._is_in_state(name):
             return Opinion("ask", f"the session wants {name} to be confirmed")
         if ruled.verdict == "allow":
             return ruled
-        needed = self._needed(action, name if isinstance(name, str) else "")
-        if needed.verdict == "ask" and needed.is_by_kind and self._is_remembered(action, details):
+        judged = self._judge_by_tool(action, name if isinstance(name, str) else "")
+        if judged.verdict == "ask" and judged.is_by_kind and self._is_remembered(action, details):
             return Opinion(None)
-        return needed
+        return judged
 
     def asks_each_time(self, action: str, details: Mapping[str, Any]) -> bool:
-        """Tell whether it asks for an action whatever a person has allowed for good."""
+        """Return whether an action is asked about each time, whatever a person has allowed permanently."""
         opinion = self.judge(action, details)
         return opinion.verdict == "ask" and not opinion.is_by_kind
 
     def hidden(self, tool: str) -> Callable[[str], bool] | None:
-        """Return what tells which real paths a tool that looks at many must leave out; None when there are none."""
+        """Return a function that says whether a tool must leave out a real path; None when nothing is hidden."""
         if self._failure:
             return lambda path: True
-        if not any(rule.path is not None and rule.verdict != "allow" for rule in self._given):
+        if not any(rule.path is not None and rule.verdict != "allow" for rule in self._rule_list):
             return None
         from amplifier_kit.guard.policy.paths import hidden_paths
 
-        return hidden_paths(self._given, self._project, tool, home=Path(os.path.expanduser("~")))
+        return hidden_paths(self._rule_list, self._project, tool, home=Path(os.path.expanduser("~")))
 
-    def _compiled(self, rules: list[Rule]) -> Any:
+    def _compile(self, rules: list[Rule]) -> Any:
         from amplifier_kit.guard.policy import RuleSet
 
         return RuleSet(rules, self._project, home=Path(os.path.expanduser("~")))
 
-    def _ruled(self, action: str, details: Mapping[str, Any]) -> Opinion:
+    def _judge_by_rules(self, action: str, details: Mapping[str, Any]) -> Opinion:
         if self._rules is None:
             return Opinion(None)
         from amplifier_kit.guard.policy import facts
@@ -115,11 +115,11 @@ class ApprovalPolicy:
         named = state.get(STATE) if isinstance(state, Mapping) else None
         if named is None:
             return False
-        # What is no list of names was meant to be one: then every tool is.
+        # Anything but a list of names was meant to be one: ask for every tool.
         return name in named if isinstance(named, (list, tuple, set, frozenset, dict)) else True
 
-    def _needed(self, action: str, name: str) -> Opinion:
-        """Ask when the tool needs approval; have no opinion otherwise, for that is no permission."""
+    def _judge_by_tool(self, action: str, name: str) -> Opinion:
+        """Ask when the tool needs approval; no opinion otherwise, which permits nothing."""
         settings = self._settings
         if settings.asks_for_all:
             return Opinion("ask", "the config of hooks-approval cannot be read")
@@ -137,7 +137,7 @@ class ApprovalPolicy:
         return Opinion(None)
 
     def _is_remembered(self, action: str, details: Mapping[str, Any]) -> bool:
-        """Tell whether a person has allowed exactly this for good, as far as the app knows."""
+        """Return whether a person has allowed exactly this permanently, according to the app."""
         ask = self._coordinator.get_capability(REMEMBERED)
         return callable(ask) and plain_result(ask(action, details)) is True
 

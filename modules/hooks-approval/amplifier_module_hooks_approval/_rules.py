@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from amplifier_kit.guard.policy import Rule
 
-#: The published words for verdicts; others are left as they are, for the reader of rules to complain about.
+#: The published names of verdicts; unknown ones are left for `parse_rules` to report.
 VERDICTS: Final = {
     "auto_approve": "allow",
     "approve": "allow",
@@ -24,16 +24,16 @@ _WHERE: Final = "hooks-approval: rules"
 
 
 def read_rules(entries: Any) -> tuple[list[Rule], list[str]]:
-    """Return the rules and what is wrong with them; never raises for what is written there.
+    """Return the rules and the problems with them; never raises because of an entry.
 
-    An entry that cannot be read never allows anything: one that would have denied or asked asks for more than it said.
+    An invalid entry never allows anything; one that would have denied or asked then asks for more than it said.
     """
     from amplifier_kit.guard.policy import parse_rules
 
     if not isinstance(entries, (list, tuple)):
         rules, problems = parse_rules(entries, lambda index, key: _WHERE)
         return rules, [f"{problem.where}: {problem.message}" for problem in problems]
-    data = [(index, rule) for index, entry in enumerate(entries) for rule in translated(entry)]
+    data = [(index, rule) for index, entry in enumerate(entries) for rule in translate(entry)]
 
     def where(index: int, key: str | None) -> str:
         number = data[index][0] if index < len(data) else index
@@ -43,11 +43,11 @@ def read_rules(entries: Any) -> tuple[list[Rule], list[str]]:
     return rules, list(dict.fromkeys(f"{problem.where}: {problem.message}" for problem in problems))
 
 
-def translated(entry: Any) -> list[Any]:
-    """Return an entry of the published format, a pattern with an action, as rules; any other as it is.
+def translate(entry: Any) -> list[Any]:
+    """Return an entry of the published format, a pattern with an action, as rules; any other unchanged.
 
-    A pattern is held against command lines. One that allows does so for the tool `bash` and for whatever runs commands,
-    not for any tool that happens to have an input of that name.
+    A pattern is matched against command lines. One that allows does so for the tool `bash` and for the action
+    `process.exec`, not for any tool that happens to have an input called `command`.
     """
     if not isinstance(entry, Mapping) or "verdict" in entry or not _is_published(entry):
         return [entry]
@@ -71,7 +71,7 @@ def translated(entry: Any) -> list[Any]:
 
 
 def _paths(pattern: Any, verdict: Any) -> list[Any]:
-    """Return the paths of a published pattern, whose `*` knows no folders: one that restricts means any depth."""
+    """Return path patterns for a published one, in which `*` also matches `/`: a restriction applies at any depth."""
     is_text = isinstance(pattern, str) and bool(pattern.strip())
     if verdict == "allow" or not is_text or pattern.startswith(("/", "~", "**", "..")):
         return [pattern]

@@ -1,7 +1,7 @@
-"""Mask secrets in everything that is written down, and nothing that runs.
+"""Mask secrets in everything that is logged, and in nothing that runs.
 
-Every record passes the redactor before any sink sees it. Events themselves are left alone: tools and providers get
-what they were meant to get.
+Every record passes the redactor before any sink sees it. Events are not changed: tools and providers get the real
+values.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _STATE = "redaction._hook_state"
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
-    """Put the redactor before the session's log, and offer it to whoever else writes.
+    """Put the redactor before the session's log, and offer it to other writers.
 
-    Capabilities: `redaction.scrub(value)` returns a copy without secrets, `redaction.add_live_values(values)` makes
-    more secrets known. Raises nothing for a config that makes no sense: without this module, nothing would be masked.
+    Capabilities: `redaction.scrub(value)` returns a copy without secrets, `redaction.add_live_values(values)` adds
+    secrets. Never raises because of the config: without this module, nothing would be masked.
     """
     settings = RedactionConfig.from_config(config)
     redactor = Redactor(settings.live_values, settings.allowlist, settings.rules)
@@ -40,19 +40,19 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
         remember_secrets(values)  # for files that other modules write
 
     coordinator.register_capability("redaction.add_live_values", add_live_values)
-    _learn(coordinator, redactor)
+    _collect_secrets(coordinator, redactor)
     if kernel_has_policies() or hasattr(coordinator, "add_log_processor"):  # the published kernel has no log to mask
         coordinator.add_log_processor(redactor)
 
 
 async def on_session_ready(coordinator: Any) -> None:
-    """Learn the secrets once more: modules and apps may have brought some while the session was built."""
+    """Collect the secrets again: modules and apps may have added some while the session was built."""
     state = coordinator.get_capability(_STATE)
     if state is not None:
-        _learn(coordinator, state["redactor"])
+        _collect_secrets(coordinator, state["redactor"])
 
 
-def _learn(coordinator: Any, redactor: Redactor) -> None:
+def _collect_secrets(coordinator: Any, redactor: Redactor) -> None:
     values = [*live_values_from_env(os.environ), *live_values_from_plan(coordinator.config)]
     redactor.add_live_values(values)
     remember_secrets(values)

@@ -1,4 +1,4 @@
-"""The config keys of the module. In doubt too much is masked rather than too little."""
+"""The config keys of the module. When in doubt, more is masked rather than less."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["RedactionConfig"]
 logger = logging.getLogger("amplifier_module_hooks_redaction")
 
 
-def _known(rules: tuple[str, ...]) -> tuple[str, ...]:
+def _check_known(rules: tuple[str, ...]) -> tuple[str, ...]:
     if unknown := [rule for rule in rules if rule not in DEFAULT_RULES]:
-        raise ValueError(f"unknown rules {unknown}; there are {list(DEFAULT_RULES)}")
+        raise ValueError(f"unknown rules {unknown}; known are {list(DEFAULT_RULES)}")
     return rules
 
 
-#: One text may stand without a list.
+#: A single string is accepted as a list of one.
 _Texts = Annotated[
     tuple[str, ...],
     Strict(False),
@@ -31,9 +31,9 @@ _Texts = Annotated[
 
 
 class RedactionConfig(Config):
-    """What a bundle may set."""
+    """The config keys of the module."""
 
-    rules: Annotated[_Texts, AfterValidator(_known)] = Field(
+    rules: Annotated[_Texts, AfterValidator(_check_known)] = Field(
         DEFAULT_RULES, description="Which kinds of secrets are masked; live secrets always are."
     )
     # Not shown in messages: a value in the wrong shape may be a secret.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from amplifier_core.events import PROVIDER_REQUEST
 from amplifier_kit.config import read_config
 from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._surroundings import NAME, Surroundings
+from amplifier_module_hooks_status_context._status_context import NAME, StatusContext
 
 __amplifier_module_type__ = "hook"
 CONFIG: Final = StatusConfig
@@ -16,13 +16,13 @@ __all__ = ["CONFIG", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
-    """Register the handler and return a function that takes it away.
+    """Register the handler and return a function that unregisters it.
 
     Raises ConfigError that names every wrong config key.
     """
     settings = read_config(StatusConfig, config, module="hooks-status-context")
-    surroundings = Surroundings(coordinator, settings)
+    status = StatusContext(coordinator, settings)
     unregister: Callable[[], None] = coordinator.hooks.register(
-        PROVIDER_REQUEST, surroundings.on_provider_request, priority=settings.priority, name=NAME
+        PROVIDER_REQUEST, status.on_provider_request, priority=settings.priority, name=NAME
     )
     return unregister

@@ -1,7 +1,7 @@
-"""Ask git about a folder so that it can do no harm: nothing of the repository is run, a deadline, bounded output.
+"""Run git queries safely: nothing of the repository is executed, the time and the output are limited.
 
-git reads the repository through a folder of our own (`amplifier_kit.guard.git`), in the session's sandbox where there
-is one, and can write nothing there. All questions that belong together are asked by one start of the sandbox.
+git reads the repository through a private git folder (`amplifier_kit.guard.git`), in the session's sandbox where there
+is one, and cannot write to it. Queries that belong together run in one start of the sandbox.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from amplifier_kit.guard.sandbox import Sandbox, SandboxError, SandboxSetup
 
 logger = logging.getLogger(__name__)
 
-#: More than this of one answer is not read.
+#: Bytes that are read of one answer.
 OUTPUT_LIMIT: Final = 256 * 1024
 _ERROR_LIMIT: Final = 64 * 1024
-#: Of all answers together.
+#: Bytes that are read of all answers together.
 _TOTAL_LIMIT: Final = 2 * OUTPUT_LIMIT
-#: How long a killed process may take to go; one that hangs in the system (a dead network share) is left to it.
+#: Seconds to wait for a killed process; one that hangs in the kernel (a dead network share) is left behind.
 _GRACE: Final = 1.0
 _SHELL: Final = "/bin/sh"
-#: What the shell says of a program that it cannot run.
+#: Exit codes of the shell for a program that it cannot run.
 _NOT_STARTED: Final = (126, 127)
 
 
 class Answer(NamedTuple):
-    """What git said; `code` is None when it did not come to an end, `failure` says why there is no answer."""
+    """The output of git; `code` is None when it did not finish, `failure` is the reason."""
 
     code: int | None
     output: bytes = b""
@@ -52,31 +52,31 @@ class Answer(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Tell whether the output is what was asked for, or the first part of it."""
+        """Return whether the output is complete, or the first part of a long one."""
         return self.code == 0 or self.is_cut
 
 
 class NoRepositoryError(Exception):
-    """A folder is in no repository."""
+    """The folder is not in a repository."""
 
 
 class GitUnavailableError(Exception):
-    """git says nothing about a folder; the text says why."""
+    """git cannot read the folder; the text is the reason."""
 
 
 class Git:
     """Read repositories for one session."""
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
-        """Run git in the sandbox, if it is there; without one, outside."""
+        """Run git in the sandbox if one is given."""
         self._sandbox = sandbox
         self._user: UserSettings | None = None
         self._logged: set[str] = set()
 
     async def open(self, directory: str, seconds: float) -> Reading:
-        """Get ready to read the repository of a folder, for so many seconds; the result is to be closed.
+        """Prepare to read the repository of a folder within a number of seconds; the caller closes the result.
 
-        Raises NoRepositoryError, and GitUnavailableError: what is not safe to read is logged once.
+        Raises NoRepositoryError, and GitUnavailableError; an unsafe repository is logged once.
         """
         if self._sandbox is not None:
             await self._sandbox.ready()
@@ -93,7 +93,7 @@ class Git:
             work.add_done_callback(_discard)
             raise
         except (UnsafeRepositoryError, SandboxError) as error:
-            raise GitUnavailableError(self._refused(str(error))) from error
+            raise GitUnavailableError(self._log_refusal(str(error))) from error
         except GitMissingError as error:
             raise GitUnavailableError("git is not installed") from error
         except OSError as error:
@@ -122,7 +122,7 @@ class Git:
             private.close()
             raise
 
-    def _refused(self, reason: str) -> str:
+    def _log_refusal(self, reason: str) -> str:
         if reason not in self._logged:
             self._logged.add(reason)
             logger.warning("git is not run, its status is left out: %s", reason)
@@ -130,7 +130,7 @@ class Git:
 
 
 class Reading:
-    """One repository that is read, all questions within one deadline."""
+    """One repository; all queries share one deadline."""
 
     def __init__(self, private: PrivateGitDir, setup: SandboxSetup, seconds: float, deadline: float) -> None:
         self._private = private
@@ -140,15 +140,15 @@ class Reading:
 
     @property
     def root(self) -> str:
-        """Return the folder that the paths of git's answers start from."""
+        """Return the folder that the paths in git's output are relative to."""
         return self._private.repository.root or ""
 
     def close(self) -> None:
-        """Remove what was made for reading."""
+        """Remove the private git folder."""
         self._private.close()
 
     async def ask(self, *questions: Sequence[str]) -> list[Answer]:
-        """Return the answers to git commands, asked one after the other; raise nothing, whatever git does."""
+        """Run git commands one after the other and return their answers; failures are in the answers."""
         if asyncio.get_running_loop().time() >= self._deadline:
             return [Answer(None, failure=_too_late(self._seconds)) for _ in questions]
         mark = os.urandom(16).hex()
@@ -156,7 +156,7 @@ class Reading:
         ends = f"; printf '{mark}%s\\n' $?; printf {mark} >&2\n"
         script = "".join(f"{command}{ends}" for command in commands)
         try:
-            transport, capture = await self._started(script)
+            transport, capture = await self._start(script)
         except (OSError, NotImplementedError) as error:
             return [Answer(None, failure=f"git cannot be started: {error}") for _ in questions]
         try:
@@ -171,20 +171,20 @@ class Reading:
         return _answers(len(questions), mark, capture, failure)
 
     def _problem(self, capture: _Capture) -> str:
-        """Return why there are not all answers, should that be so."""
+        """Return the reason for missing answers."""
         if capture.is_cut:
-            return "git said too much"
+            return "git wrote too much"
         said = _first_line(bytes(capture.errors))
         return f"the sandbox could not be set up: {said}" if self._setup.argv else said
 
-    async def _started(self, script: str) -> _Running:
+    async def _start(self, script: str) -> _Running:
         """Start the shell; if the caller is cancelled meanwhile, end it first.
 
-        The runner of the kit would do, but it costs a Python more, and this is done before every request.
+        The runner of the kit would start one more Python process, which is too slow before every request.
         """
         loop = asyncio.get_running_loop()
         starting = loop.create_task(
-            # The folder may be gone, or hang: git goes there by itself, where it can be stopped.
+            # Without a working directory: the folder may be missing or hang, and git itself can be stopped.
             open_process_with_protocol(
                 lambda: _Capture(loop.create_future(), loop.create_future()),
                 (*self._setup.argv, _SHELL, "-c", script),
@@ -202,10 +202,10 @@ class Reading:
 
 
 class _Capture(asyncio.SubprocessProtocol):
-    """Collect what a process writes, up to the limits."""
+    """Collect the output of a process, up to the limits."""
 
     def __init__(self, answered: asyncio.Future[None], gone: asyncio.Future[None]) -> None:
-        #: Done when there is nothing more to wait for: the process ended, or said more than anyone will read.
+        #: Done when the process has ended or has written more than the limit.
         self.answered = answered
         #: Done when the process has ended and its pipes are closed.
         self.gone = gone
@@ -217,9 +217,9 @@ class _Capture(asyncio.SubprocessProtocol):
         if fd != 1:
             self.errors += data[: _ERROR_LIMIT - len(self.errors)]
             return
-        room = _TOTAL_LIMIT - len(self.output)
-        self.output += data[:room]
-        if len(data) > room:
+        space = _TOTAL_LIMIT - len(self.output)
+        self.output += data[:space]
+        if len(data) > space:
             self.is_cut = True
             _finish(self.answered)
 
@@ -237,7 +237,7 @@ def _finish(future: asyncio.Future[None]) -> None:
 
 
 async def _end(transport: asyncio.SubprocessTransport, capture: _Capture) -> None:
-    """Leave no process behind, nor any that it started."""
+    """Kill the process and everything that it started."""
     if not capture.gone.done():
         _kill_group(transport.get_pid())
     transport.close()
@@ -250,7 +250,7 @@ def _kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        # Everything has ended meanwhile; macOS says the latter of a group of zombies.
+        # Everything has ended meanwhile; macOS raises PermissionError for a group of zombies.
         pass
 
 

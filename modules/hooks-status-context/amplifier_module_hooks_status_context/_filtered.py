@@ -1,9 +1,9 @@
-"""Tell which files with a filter are unchanged, without running the filter.
+"""Find unchanged files that have a filter, without running the filter.
 
-The filter of a file (`filter=lfs` in `.gitattributes`) is a program of the repository's config, so git compares such a
-file as it lies there with what the filter once made of it, and takes it for changed when it compares at all. It does
-that not only where a file was written to, but also for files as young as the index. The index knows better: a file
-whose times and size are those it recorded has not been written to since.
+The filter of a file (`filter=lfs` in `.gitattributes`) is a program from the repository's config, which is not run. So
+git compares the raw file with the filtered content in its index, and reports it as changed whenever it compares: after
+a write, and also for files as recent as the index. The index is more reliable: a file with the times and the size that
+it recorded has not been written to since.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from amplifier_module_hooks_status_context._command import Reading
 from amplifier_module_hooks_status_context._status import Change, Status
 
-#: How many files are looked at, and how long their names may be together.
+#: The most files that are checked, and the most bytes of their names together.
 _MOST: Final = 500
 _LONGEST: Final = 50_000
 _ATTRIBUTES_LIMIT: Final = 256 * 1024
@@ -26,7 +26,7 @@ _ENTRY: Final = re.compile(
 
 
 async def drop_unchanged(status: Status, reading: Reading) -> None:
-    """Take files with a filter out of the changes that only look changed without it."""
+    """Remove files from the changes that only look changed because their filter was not run."""
     paths = _candidates(status.changes, reading.root)
     if not paths:
         return
@@ -50,7 +50,7 @@ async def drop_unchanged(status: Status, reading: Reading) -> None:
 
 
 def _candidates(changes: list[Change], root: str) -> list[str]:
-    """Return the changed files above which some `.gitattributes` speaks of filters."""
+    """Return the changed files below a `.gitattributes` that mentions filters."""
     known: dict[str, bool] = {}
     found: list[str] = []
     length = 0

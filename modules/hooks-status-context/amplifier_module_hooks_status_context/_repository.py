@@ -19,25 +19,25 @@ from amplifier_module_hooks_status_context._text import one_line
 _REMOTE_HEAD: Final = "refs/remotes/origin/HEAD"
 _USUAL_NAMES: Final = ("refs/heads/main", "refs/heads/master")
 _NO_COMMITS: Final = "does not have any commits yet"
-#: git says so by exiting with 1 when no branch is checked out.
+#: The exit code of `symbolic-ref --quiet` when no branch is checked out.
 _DETACHED: Final = 1
 
 
 async def repository_lines(directory: str, settings: StatusConfig, git: Git | None = None) -> list[str]:
-    """Return what git says about `directory`, or one line that says why it says nothing; raise nothing."""
+    """Describe the repository of `directory`, or return one line with the reason why git is not available."""
     try:
         reading = await (git or Git()).open(directory, settings.git_timeout)
     except NoRepositoryError:
-        return ["Git: this folder is in no repository"]
+        return ["Git: this folder is not in a repository"]
     except GitUnavailableError as error:
         return [f"Git: not available ({one_line(str(error))})"]
     try:
-        return await _described(reading, settings)
+        return await _describe(reading, settings)
     finally:
         reading.close()
 
 
-async def _described(reading: Reading, settings: StatusConfig) -> list[str]:
+async def _describe(reading: Reading, settings: StatusConfig) -> list[str]:
     questions: dict[str, tuple[str, ...]] = {"head": ("symbolic-ref", "--quiet", "--short", "HEAD")}
     if settings.git_include_main_branch:
         questions["references"] = ("for-each-ref", "--format=%(refname) %(symref)", _REMOTE_HEAD, *_USUAL_NAMES)
@@ -45,9 +45,9 @@ async def _described(reading: Reading, settings: StatusConfig) -> list[str]:
         count = f"--max-count={settings.git_include_commits}"
         questions["log"] = ("log", count, "--no-decorate", "--format=%h %s")
     if settings.git_include_status:
-        # The last one: it takes longest, and what is known by the deadline is told.
+        # Last: it takes longest, and the answers before the deadline are used.
         untracked = "normal" if settings.git_status_include_untracked else "no"
-        # What submodules look like inside is their own business, and theirs to start programs for.
+        # Looking into submodules could start programs of theirs.
         options = ("--ignore-submodules=dirty", f"--untracked-files={untracked}")
         questions["status"] = ("status", "--porcelain=v2", "--branch", "-z", *options)
     answers = dict(zip(questions, await reading.ask(*questions.values()), strict=True))

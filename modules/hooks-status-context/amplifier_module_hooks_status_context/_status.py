@@ -1,4 +1,4 @@
-"""Read `git status --porcelain=v2 -z` and choose what of it is worth a model's attention."""
+"""Parse `git status --porcelain=v2 -z` and choose the changes that a model should see."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._text import one_line
 
-#: Made by tools, never by hand: counted, not listed. A pattern with a slash at its end means a folder at any depth.
+#: Generated files: counted, not listed. A pattern that ends with a slash matches a folder at any depth.
 TIER1: Final = (
     *("node_modules/", ".venv/", "venv/", "__pycache__/", "*.pyc", "*.egg-info/", ".tox/", ".nox/", ".cache/"),
     *(".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".hypothesis/", ".gradle/", ".next/", ".terraform/"),
     *(".DS_Store", "Thumbs.db", "*.swp"),
 )
-#: Mostly made by tools: only the first few are listed.
+#: Mostly generated files: only the first few are listed.
 TIER2: Final = (
     *("*.lock", "package-lock.json", "pnpm-lock.yaml", "go.sum", "*.min.js", "*.min.css", "*.map", "*.snap"),
     *("dist/", "build/", "target/", "vendor/", "coverage/", ".idea/", ".vscode/", "*.log", "*.tmp", "*.bak"),
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
     @property
     def is_untracked(self) -> bool:
-        """Tell whether git does not know the file yet."""
+        """Return whether the file is untracked."""
         return self.code == "??"
 
     @property
@@ -48,7 +48,7 @@ class Change(NamedTuple):
 
 @dataclass
 class Status:
-    """What `git status` says."""
+    """The output of `git status`."""
 
     commit: str | None = None
     upstream: str | None = None
@@ -60,7 +60,7 @@ class Status:
 
 
 def parse_status(output: bytes, *, is_cut: bool = False) -> Status:
-    """Read the output; what is not understood is skipped."""
+    """Parse the output; unknown records are skipped."""
     records = output.decode("utf-8", "replace").split("\0")
     if is_cut:
         records = records[:-1]
@@ -93,7 +93,7 @@ def _read_header(status: Status, header: str) -> None:
 
 
 def status_lines(status: Status, settings: StatusConfig) -> list[str]:
-    """Return a heading with the true numbers, the changes that are worth listing, and what was left out."""
+    """Return a heading with the total numbers, the chosen changes, and the number of those left out."""
     untracked = [change for change in status.changes if change.is_untracked]
     tracked = [change for change in status.changes if not change.is_untracked]
     if not status.changes:
@@ -124,7 +124,7 @@ class _Choice:
         self._hidden_count = 0
 
     def among(self, changes: Sequence[Change], limit: int | None) -> list[Change]:
-        """Return at most `limit` changes: first what people write, then a few of what tools make."""
+        """Return at most `limit` changes: first source files, then a few generated ones."""
         visible = [change for change in changes if not matches(change.path, self._hidden)]
         self._hidden_count += len(changes) - len(visible)
         major: list[Change] = []
@@ -132,15 +132,15 @@ class _Choice:
         for change in visible:
             (minor if matches(change.path, self._limited) else major).append(change)
         chosen = major[:limit]
-        room = None if limit is None else limit - len(chosen)
+        space = None if limit is None else limit - len(chosen)
         left = None if self._limit is None else self._limit - self._listed_of_tier2
-        allowed = min((count for count in (room, left) if count is not None), default=None)
+        allowed = min((count for count in (space, left) if count is not None), default=None)
         few = minor[:allowed]
         self._listed_of_tier2 += len(few)
         return chosen + few
 
     def summary(self, unlisted: int) -> str:
-        """Return one line about what is not listed, empty when everything is."""
+        """Return a line about the changes that are not listed, empty when all are."""
         if not unlisted:
             return ""
         hidden = f"{self._hidden_count} of them made by tools" if self._hidden_count else ""
@@ -148,7 +148,7 @@ class _Choice:
 
 
 def matches(path: str, patterns: Iterable[str]) -> bool:
-    """Tell whether a path matches one of the patterns.
+    """Return whether a path matches one of the patterns.
 
     `name/` matches a folder of that name at any depth, a pattern with a slash inside the whole path, any other the
     file's name.

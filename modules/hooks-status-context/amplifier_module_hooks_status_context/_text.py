@@ -1,4 +1,4 @@
-"""Make text of others safe to stand in a reminder: on one line, not too long, and unable to end the reminder."""
+"""Make foreign text safe inside a reminder: on one line, not too long, and unable to end the reminder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _TAG: Final = re.compile(r"<(?=\s*/?\s*system-reminder)", re.IGNORECASE)
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """Return `text` on one line of at most `limit` characters; what cannot be printed becomes `?`."""
+    """Return `text` on one line of at most `limit` characters; unprintable characters become `?`."""
     shown = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return _TAG.sub("‹", "".join(char if char.isprintable() else "?" for char in shown))

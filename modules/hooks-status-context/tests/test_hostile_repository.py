@@ -263,7 +263,7 @@ async def test_a_bare_repository_alone_is_not_taken(
     """Where there is no `.git`, there is no repository."""
     bare = make_repository("tools.git", "--bare")
     bare.git("config", "core.fsmonitor", program)
-    assert await described(bare.path) == ["Git: this folder is in no repository"]
+    assert await described(bare.path) == ["Git: this folder is not in a repository"]
     assert not marker.exists()
 
 

@@ -117,7 +117,7 @@ async def test_a_repository_without_commits(make_repository: Callable[..., Any])
 
 async def test_a_bare_repository(make_repository: Callable[..., Any]) -> None:
     """A folder that looks like git's own is no working tree, and not taken for a repository."""
-    assert await described(make_repository("bare.git", "--bare")) == ["Git: this folder is in no repository"]
+    assert await described(make_repository("bare.git", "--bare")) == ["Git: this folder is not in a repository"]
 
 
 async def test_a_folder_below(repository: Any) -> None:
@@ -140,7 +140,7 @@ async def test_a_worktree_has_its_own_branch(repository: Any, tmp_path: Path) ->
 async def test_no_repository(tmp_path: Path) -> None:
     """A plain folder gets one line."""
     lines = await repository_lines(str(tmp_path), StatusConfig(git_timeout=60))
-    assert lines == ["Git: this folder is in no repository"]
+    assert lines == ["Git: this folder is not in a repository"]
 
 
 async def test_a_folder_that_is_gone(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Show a person what the session thinks, which tools it calls with what result, and what it spends, as it happens."""
+"""Show the model's thinking, tool calls with their results, and token usage as they happen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CONFIG", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
-    """Register the handlers and return a function that takes them away and shows what is still half said.
+    """Register the handlers and return a function that unregisters them and shows unfinished lines.
 
     Raises ConfigError that names every wrong config key.
     """

@@ -24,9 +24,9 @@ class UiSection(Config):
 
 
 class UiConfig(Config):
-    """What a bundle may set. `ui: {show_tool_lines: 3}` and `ui.show_tool_lines: 3` mean the same."""
+    """The config keys of the module. `ui: {show_tool_lines: 3}` and `ui.show_tool_lines: 3` mean the same."""
 
-    #: Observers come last, so that they show what hooks made of an event.
+    #: Late, to show events as other hooks leave them.
     priority: int = Field(100, description="When the handlers run; lower is earlier.")
     ui: UiSection = Field(default_factory=UiSection.model_construct)
 

@@ -8,7 +8,7 @@ _BLANKS: Final = " \t\n"
 
 
 class LineBuffer:
-    """Collect pieces of text and give back lines as soon as they are complete.
+    """Collect pieces of text and return lines as soon as they are complete.
 
     Long lines are broken at blanks, so that something is seen before a paragraph ends. Which lines come out does not
     depend on where the pieces were cut.
@@ -31,12 +31,12 @@ class LineBuffer:
         return lines
 
     def flush(self) -> list[str]:
-        """Return what is left as the last line, if anything is."""
+        """Return the rest as the last line, unless it is blank."""
         rest, self._rest = self._rest, ""
         return [rest] if rest.strip() else []
 
     def _cut(self) -> tuple[int, int] | None:
-        """Return where the first line ends and the next one starts, None when that is not known yet."""
+        """Return where the first line ends and the next one starts, None when that is unknown yet."""
         rest, width = self._rest, self._width
         newline = rest.find("\n", 0, width + 1)
         if newline >= 0:

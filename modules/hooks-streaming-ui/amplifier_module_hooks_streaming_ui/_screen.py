@@ -1,7 +1,7 @@
-"""Bring lines to where people see them: the app's display, a stream the app names, or standard error.
+"""Write lines to the app's display, to a stream that the app offers, or to standard error.
 
-Never to standard output, which belongs to answers and to programs that read them. Every call writes whole lines in one
-go, so that sessions that run side by side do not mix within a line.
+Never to standard output, which is for answers and for programs that read them. Every call writes whole lines at once,
+so that parallel sessions do not mix within a line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CODES: Final = {"plain": "", "faint": "2", "call": "36", "good": "32", "bad": "
 
 
 class Line(NamedTuple):
-    """One line and what it should look like where there are colours."""
+    """One line and its style on a terminal with colours."""
 
     text: str
     style: Style = "plain"
@@ -38,11 +38,11 @@ class Screen:
     def __init__(self, coordinator: Any, source: str) -> None:
         self._coordinator = coordinator
         self._source = source
-        #: What could not be written to last time, and was complained about.
+        #: The target that failed last, which was logged.
         self._broken: Any = None
 
     def show(self, lines: Sequence[Line], *, label: str = "", level: Level = "info") -> None:
-        """Show lines, each behind `label`; what fails on the way is logged once and does not reach the session."""
+        """Show lines, each prefixed with `label`; failures are logged once and do not reach the session."""
         safe = [Line(plain(f"{label}{line.text}").replace("\n", " "), line.style) for line in lines]
         display = self._coordinator.display_system
         stream = self._coordinator.get_capability(STREAM)
@@ -52,13 +52,13 @@ class Screen:
         try:
             if display is not None:
                 shown = display.show_message("\n".join(line.text for line in safe), level, self._source)
-                await_soon(shown, lambda error: self._complain(target, error))
+                await_soon(shown, lambda error: self._log_failure(target, error))
             else:
                 _write(target, safe)
         except Exception as error:
-            self._complain(target, error)
+            self._log_failure(target, error)
 
-    def _complain(self, target: Any, error: Exception) -> None:
+    def _log_failure(self, target: Any, error: Exception) -> None:
         if target is not self._broken:
             logger.warning("%s cannot write to %r: %s", self._source, target, error)
         self._broken = target
@@ -66,19 +66,19 @@ class Screen:
 
 def _write(stream: Any, lines: Sequence[Line]) -> None:
     has_colours = _has_colours(stream)
-    text = "".join(f"{_painted(line) if has_colours else line.text}\n" for line in lines)
+    text = "".join(f"{_colour(line) if has_colours else line.text}\n" for line in lines)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(encoding, "replace").decode(encoding))
     stream.flush()
 
 
-def _painted(line: Line) -> str:
+def _colour(line: Line) -> str:
     code = _CODES[line.style]
     return f"\x1b[{code}m{line.text}\x1b[0m" if code else line.text
 
 
 def _has_colours(stream: Any) -> bool:
-    """Tell whether colours are welcome: on a terminal that knows them, unless NO_COLOR is set."""
+    """Return whether to use colours: on a terminal that supports them, unless NO_COLOR is set."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     isatty = getattr(stream, "isatty", None)

@@ -14,34 +14,34 @@ _SUMMARY: Final = 60
 
 
 def call_lines(name: str, tool_input: Any, limit: int | None) -> list[Line]:
-    """Return a call: the tool's name, and its input on at most `limit` lines."""
+    """Return the lines of a call: the tool's name, and its input on at most `limit` lines."""
     return [Line(f"▶ {name}", "call"), *_details(tool_input, limit)]
 
 
 def result_lines(
     name: str, tool_input: Any, result: Any, limit: int | None, *, duration_ms: Any = None, failed: bool = False
 ) -> list[Line]:
-    """Return a result: whether the call went well, which one it was, how long it took, and the first lines of it."""
+    """Return the lines of a result: success, call and duration, then the first lines of the content."""
     title = " ".join(part for part in (name, _summary(tool_input), _duration(duration_ms)) if part)
     title_line = Line(f"✘ {title}", "bad") if failed else Line(f"✔ {title}", "good")
     return [title_line, *_details(_content(result), limit)]
 
 
 def failure_line(name: str, error: Any, duration_ms: Any) -> Line:
-    """Return a call that has no result: what kept it from having one."""
+    """Return the line of a call that failed without a result."""
     details = error if isinstance(error, Mapping) else {"msg": error}
     said = [str(details[key]) for key in ("type", "msg") if details.get(key)]
     title = " ".join(part for part in (name, _duration(duration_ms)) if part)
-    return Line(_shortened(f"✘ {title}: {': '.join(said) or 'failed'}", _WIDTH), "bad")
+    return Line(_shorten(f"✘ {title}: {': '.join(said) or 'failed'}", _WIDTH), "bad")
 
 
 def is_failure(result: Any) -> bool:
-    """Tell whether a result says of itself that the tool failed."""
+    """Return whether a result reports that the tool failed."""
     return isinstance(result, Mapping) and result.get("success") is False
 
 
 def _content(result: Any) -> Any:
-    """Return what a result has to say: its output, else its error, else its content."""
+    """Return the output of a result, else its error, else its content."""
     if not isinstance(result, Mapping) or "success" not in result:
         return result
     if result.get("output") is not None:
@@ -57,7 +57,7 @@ def _details(value: Any, limit: int | None) -> list[Line]:
         return []
     lines = _value_lines(value)
     shown = lines[:limit]
-    details = [Line(f"{_INDENT}{_shortened(line, _WIDTH)}", "faint") for line in shown]
+    details = [Line(f"{_INDENT}{_shorten(line, _WIDTH)}", "faint") for line in shown]
     if len(lines) > len(shown):
         details.append(Line(f"{_INDENT}… {len(lines) - len(shown)} more lines", "faint"))
     return details
@@ -79,11 +79,11 @@ def _value_lines(value: Any) -> list[str]:
 
 
 def _summary(tool_input: Any) -> str:
-    """Return what tells this call from others of the same tool: the first value of its input that is a text."""
+    """Return a summary that distinguishes this call from others of the tool: the first text in its input."""
     values = tool_input.values() if isinstance(tool_input, Mapping) else ()
     for value in values:
         if isinstance(value, str) and value.strip():
-            return _shortened(value.split("\n", 1)[0].strip() or value.split()[0], _SUMMARY)
+            return _shorten(value.split("\n", 1)[0].strip() or value.split()[0], _SUMMARY)
     return ""
 
 
@@ -97,5 +97,5 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _shortened(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,4 +1,4 @@
-"""Hear what happens in a session and show it."""
+"""Show the events of a session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Handler = Callable[[str, Any], None]
 
 
 class _Block(NamedTuple):
-    """A block of an answer that streams in."""
+    """A block of a streaming answer."""
 
     kind: str
     label: str
@@ -41,7 +41,7 @@ class _Block(NamedTuple):
 
 
 class StreamingUI:
-    """Show what happens in one session."""
+    """Show the events of one session."""
 
     def __init__(self, coordinator: Any, settings: UiSection) -> None:
         self._coordinator = coordinator
@@ -55,7 +55,7 @@ class StreamingUI:
         self._kinds = {kind for kind, is_wanted in wanted.items() if is_wanted}
 
     def handlers(self) -> dict[str, Handler]:
-        """Return what to register, by event; every handler answers nothing, so that it changes nothing."""
+        """Return the handlers by event; none returns a verdict, so that nothing is changed."""
         streaming: dict[str, Handler] = {
             PROVIDER_REQUEST: self._on_request,
             "llm:stream_block_delta": self._on_delta,
@@ -72,11 +72,11 @@ class StreamingUI:
         }
 
     def close(self) -> None:
-        """Show what was not complete yet."""
+        """Show unfinished lines."""
         for key in list(self._blocks):
             self._finish(key)
 
-    # -- what the model says --
+    # -- answers of the model --
 
     def _on_request(self, event: str, data: Any) -> None:
         self.close()
@@ -94,7 +94,7 @@ class StreamingUI:
             block = self._blocks[key] = _Block(kind, self._label(fields), LineBuffer())
             self._streamed.add(kind)
             self._show_title(kind, block.label)
-        self._show_said(kind, block.buffer.feed(text), block.label)
+        self._show_lines(kind, block.buffer.feed(text), block.label)
 
     def _on_stream_end(self, event: str, data: Any) -> None:
         fields = _fields(data)
@@ -104,14 +104,14 @@ class StreamingUI:
         fields = _fields(data)
         for key in [key for key in self._blocks if key[0] == fields.get("request_id")]:
             self._finish(key)
-        error = self._redacted(fields.get("error"))
+        error = self._redact(fields.get("error"))
         self._show([failure_line("answer", error, None)], self._label(fields), "warning")
         self._streamed.clear()
 
     def _finish(self, key: tuple[Any, Any]) -> None:
         block = self._blocks.pop(key, None)
         if block is not None:
-            self._show_said(block.kind, block.buffer.flush(), block.label)
+            self._show_lines(block.kind, block.buffer.flush(), block.label)
 
     def _on_block_start(self, event: str, data: Any) -> None:
         fields = _fields(data)
@@ -129,7 +129,7 @@ class StreamingUI:
                 self._show_title(kind, label)
             text = block.get("thinking") or block.get("text")
             buffer = LineBuffer()
-            self._show_said(kind, [*buffer.feed(text if isinstance(text, str) else ""), *buffer.flush()], label)
+            self._show_lines(kind, [*buffer.feed(text if isinstance(text, str) else ""), *buffer.flush()], label)
         self._announced.discard(index)
         if self._settings.show_token_usage and _is_last(fields):
             used = usage_text(fields.get("usage"))
@@ -138,21 +138,21 @@ class StreamingUI:
     def _show_title(self, kind: str, label: str) -> None:
         self._show([Line(f"{kind}:", "faint")] if kind == "thinking" else [], label)
 
-    def _show_said(self, kind: str, said: list[str], label: str) -> None:
-        lines = [str(self._redacted(line)) for line in said]
+    def _show_lines(self, kind: str, said: list[str], label: str) -> None:
+        lines = [str(self._redact(line)) for line in said]
         is_thinking = kind == "thinking"
         self._show([Line(f"{_BAR}{line}", "faint") if is_thinking else Line(line) for line in lines], label)
 
-    # -- what the tools do --
+    # -- tools --
 
     def _on_tool_pre(self, event: str, data: Any) -> None:
         fields = _fields(data)
-        tool_input = self._redacted(fields.get("tool_input"))
+        tool_input = self._redact(fields.get("tool_input"))
         self._show(call_lines(_tool(fields), tool_input, self._settings.show_tool_lines), self._label(fields))
 
     def _on_tool_post(self, event: str, data: Any) -> None:
         fields = _fields(data)
-        tool_input, result = self._redacted(fields.get("tool_input")), self._redacted(fields.get("result"))
+        tool_input, result = self._redact(fields.get("tool_input")), self._redact(fields.get("result"))
         failed = is_failure(fields.get("result"))
         limit, duration = self._settings.show_tool_lines, fields.get("duration_ms")
         lines = result_lines(_tool(fields), tool_input, result, limit, duration_ms=duration, failed=failed)
@@ -160,24 +160,24 @@ class StreamingUI:
 
     def _on_tool_error(self, event: str, data: Any) -> None:
         fields = _fields(data)
-        error = self._redacted(fields.get("error"))
+        error = self._redact(fields.get("error"))
         self._show([failure_line(_tool(fields), error, fields.get("duration_ms"))], self._label(fields), "warning")
 
-    # -- how it is shown --
+    # -- output --
 
     def _show(self, lines: list[Line], label: str, level: Level = "info") -> None:
         self._screen.show(lines, label=label, level=level)
 
     def _label(self, fields: dict[str, Any]) -> str:
-        """Return what stands before each line of a sub-agent: its name, which its id has after the first underscore."""
+        """Return the prefix of a sub-agent's lines: its name, which follows the first underscore of its session id."""
         session_id = str(fields.get("session_id") or self._coordinator.session_id or "")
         agent = session_id.partition("_")[2]
         if not agent and (fields.get("parent_id") or self._coordinator.parent_id):
             agent = _SUB_AGENT
         return f"    [{agent}] " if agent else ""
 
-    def _redacted(self, value: Any) -> Any:
-        """Return a value as the session's redaction would write it down; where that fails, nothing of it."""
+    def _redact(self, value: Any) -> Any:
+        """Return a value without secrets; nothing of it when redaction fails."""
         scrub = self._coordinator.get_capability("redaction.scrub")
         if scrub is None:
             return value

@@ -1,4 +1,4 @@
-"""Turn what an answer used into a line."""
+"""Format the usage of an answer as a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COUNTS: Final = (
 
 
 def usage_text(usage: Any) -> str | None:
-    """Return the numbers that are known, None when none is; an unknown price is left out, it is not zero."""
+    """Return the known numbers, None when there are none; an unknown price is left out, it is not zero."""
     if not isinstance(usage, Mapping):
         return None
     parts = [f"{usage[key]:,} {name}" for key, name in _COUNTS if _is_count(usage.get(key), key)]

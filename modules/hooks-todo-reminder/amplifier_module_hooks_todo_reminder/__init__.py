@@ -16,20 +16,20 @@ __all__ = ["CONFIG", "mount"]
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
-    """Register the two handlers and return a function that takes them away.
+    """Register the two handlers and return a function that unregisters them.
 
     Raises ConfigError that names every wrong config key.
     """
     settings = read_config(ReminderConfig, config, module="hooks-todo-reminder")
     reminder = TodoReminder(coordinator, settings)
     register = coordinator.hooks.register
-    handlers = [
+    registrations = [
         register(TOOL_POST, reminder.on_tool_post, priority=settings.priority, name=f"{NAME}-tracker"),
         register(PROVIDER_REQUEST, reminder.on_provider_request, priority=settings.priority, name=NAME),
     ]
 
-    def unregister() -> None:
-        for take_away in handlers:
-            take_away()
+    def unregister_all() -> None:
+        for unregister in registrations:
+            unregister()
 
-    return unregister
+    return unregister_all

@@ -12,7 +12,7 @@ __all__ = ["ReminderConfig"]
 
 
 class ReminderConfig(Config):
-    """What a bundle may set."""
+    """The config keys of the module."""
 
     inject_role: Literal["system", "user", "assistant"] = Field(
         "user", description="Role of the reminder when there is no tool result to append it to."

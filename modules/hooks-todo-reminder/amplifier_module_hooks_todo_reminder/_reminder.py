@@ -1,4 +1,4 @@
-"""Watch which tools are used and put the reminder into each request."""
+"""Count tool calls and inject the reminder into each request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOSING: Final = "</system-reminder>"
 _CUT: Final = "(cut here)"
 _NUDGE: Final = (
     "The tool `todo` has not been used recently. If the work has several steps, plan and track them with it and keep "
-    "the list current; if it does not, go on without. This is no request of the user: do not mention it."
+    "the list current; if it does not, ignore this. It is not a request of the user: do not mention it."
 )
 
 
@@ -38,11 +38,11 @@ class TodoReminder:
             self._calls_since += 1
 
     def on_provider_request(self, event: str, data: Any) -> HookResult | None:
-        """Add the list, and the reminder when it is due, to this request only; say nothing when there is nothing."""
+        """Inject the list, and the reminder when it is due, into this request only."""
         parts = ["\n".join(todo_lines(getattr(self._coordinator, "todo_state", None)))]
         if self._is_due():
             parts.append(_NUDGE)
-        text = self._wrapped("\n\n".join(part for part in parts if part))
+        text = self._wrap("\n\n".join(part for part in parts if part))
         if text is None:
             return None
         return HookResult(
@@ -57,16 +57,16 @@ class TodoReminder:
         has_tool = TOOL in (self._coordinator.get("tools") or {})
         return has_tool and self._calls_since >= self._settings.recent_tool_threshold
 
-    def _wrapped(self, text: str) -> str | None:
-        """Return the reminder, cut to the session's size limit: one over it is refused, and all others are with it."""
+    def _wrap(self, text: str) -> str | None:
+        """Return the reminder, cut to the session's limit, above which the kernel rejects every injection."""
         if not text:
             return None
         limit = self._coordinator.injection_size_limit
         whole = f"{_OPENING}\n{text}\n{_CLOSING}"
         if limit is None or len(whole) <= limit:
             return whole
-        room = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
-        return f"{_OPENING}\n{text[:room]}\n{_CUT}\n{_CLOSING}" if room > 0 else None
+        space = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
+        return f"{_OPENING}\n{text[:space]}\n{_CUT}\n{_CLOSING}" if space > 0 else None
 
 
 def _succeeded(result: Any) -> bool:

@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-#: Longer lists show what is still open, and of that the first.
+#: Of longer lists, the first open entries are shown.
 _LISTED: Final = 50
 _LENGTH: Final = 300
 _MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
-# What a list says must neither end the reminder it stands in nor start one of its own.
+# The text of an entry must neither end the reminder around it nor start another.
 _TAG: Final = re.compile(r"<(?=\s*/?\s*system-reminder)", re.IGNORECASE)
 
 
 def todo_lines(state: Any) -> list[str]:
-    """Return the list with a heading, nothing when there is none; entries that are no todos are left out."""
+    """Return the list with a heading, or an empty list; invalid entries are left out."""
     todos = [todo for todo in state if isinstance(todo, Mapping)] if isinstance(state, list) else []
     if not todos:
         return []

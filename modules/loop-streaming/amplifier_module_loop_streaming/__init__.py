@@ -27,7 +27,7 @@ EVENTS: Final = (
 
 
 class StreamingLoop(TurnLoop):
-    """Run the turns of one session; `steering` takes what a person says meanwhile."""
+    """The orchestrator of one session; `steering` queues messages of the user during a turn."""
 
     turn_type: ClassVar[type[Turn]] = StreamingTurn
     config_type: ClassVar[type[LoopConfig]] = StreamingConfig
@@ -38,7 +38,7 @@ class StreamingLoop(TurnLoop):
         self.steering = SteeringQueue()
 
     def turn_parts(self) -> tuple[SteeringQueue]:
-        """Return the queue that turns look into between iterations."""
+        """Return the queue that turns read between iterations."""
         return (self.steering,)
 
 

@@ -13,20 +13,20 @@ __all__ = ["Preference", "StreamingConfig"]
 
 
 class Preference(Config):
-    """Name a model to judge with: a provider ('*' for any) and a glob of model ids."""
+    """A model to judge with: a provider ('*' for any) and a glob of model ids."""
 
     provider: str = "*"
     model: str = "*"
 
     @classmethod
     def is_unset(cls, key: str, value: Any) -> bool:
-        """Tell whether a value leaves a key at its default: null and an empty text do."""
+        """Return whether a value leaves a key at its default: null and an empty text do."""
         return value is None or value == ""
 
     @model_validator(mode="before")
     @classmethod
     def _read_glob(cls, data: Any) -> Any:
-        """Read a text as the glob of a model of any provider."""
+        """Read a text as a model glob for any provider."""
         return {"model": data} if isinstance(data, str) and data else data
 
 
@@ -72,5 +72,5 @@ class StreamingConfig(LoopConfig):
 
     @classmethod
     def is_unset(cls, key: str, value: Any) -> bool:
-        """Tell whether a value leaves a key at its default."""
+        """Return whether a value leaves a key at its default."""
         return super().is_unset(key, value) or (key == "goal_model_role" and value == "")

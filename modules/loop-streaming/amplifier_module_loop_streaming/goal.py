@@ -1,4 +1,4 @@
-"""Pursue a goal over several turns: work, ask whether it is met, go on, and stop when that leads nowhere."""
+"""Pursue a goal over several turns: work, check whether it is met, continue, and stop when there is no progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class Worker(Protocol):
-    """What the goal loop needs of a turn."""
+    """The turn, as the goal loop uses it."""
 
     name: ClassVar[str]
     session: TurnSession
@@ -41,19 +41,19 @@ class Worker(Protocol):
 
 
 class _Stall(NamedTuple):
-    """Say what looks like a halt, and what the judge says to that."""
+    """A sign of missing progress, and the judge's verdict on it."""
 
     detail: str
     verdict: Judgement
 
 
 def find_goal(session_state: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the goal that an app has set, completed with what the loop keeps in it; None when there is none."""
+    """Return the goal that an app has set, with the loop's own keys added; None when none is set."""
     goal = session_state.get("goal")
     if not isinstance(goal, dict) or not str(goal.get("condition") or "").strip():
         return None
-    kept = {"turns_used": 0, "last_reason": None, "cap": None, "continuations": 0, "no_tool_turns": 0}
-    for key, value in {**kept, "escalated": False}.items():
+    defaults = {"turns_used": 0, "last_reason": None, "cap": None, "continuations": 0, "no_tool_turns": 0}
+    for key, value in {**defaults, "escalated": False}.items():
         goal.setdefault(key, value)
     if not isinstance(goal.get("reasons"), list):
         goal["reasons"] = []
@@ -61,7 +61,7 @@ def find_goal(session_state: dict[str, Any]) -> dict[str, Any] | None:
 
 
 class GoalLoop:
-    """Run turns until a goal is met, its cap is reached, or nothing moves any more."""
+    """Run turns until a goal is met, its cap is reached, or there is no more progress."""
 
     def __init__(self, worker: Worker, goal: dict[str, Any], config: StreamingConfig, judge: Judge) -> None:
         self._worker = worker
@@ -74,7 +74,7 @@ class GoalLoop:
         self._state = "error"
 
     async def run(self, choice: Choice, stop: asyncio.Future[None]) -> Outcome:
-        """Return the outcome of the last turn; `plan:start` and `plan:end` stand around all of them."""
+        """Return the outcome of the last turn; `plan:start` and `plan:end` enclose all of them."""
         goal = self.goal
         facts = {"orchestrator": self._worker.name, "condition": goal["condition"], "cap": self._shown_cap()}
         await self._session.emit(PLAN_START, {**facts, "turns_used": goal["turns_used"]})
@@ -83,18 +83,18 @@ class GoalLoop:
         except BaseException as error:
             is_cancelled = isinstance(error, asyncio.CancelledError) or self._session.is_cancelled
             state = "cancelled" if is_cancelled else "error"
-            await run_to_end(self._tell, state, str(error) or type(error).__name__)
+            await run_to_end(self._report, state, str(error) or type(error).__name__)
             raise
         finally:
             used = {"turns_used": goal["turns_used"], "continuations": goal["continuations"]}
             ended = {**facts, **used, "status": self._state, "reason": goal["last_reason"]}
-            await run_to_end(self._told, PLAN_END, ended)
+            await run_to_end(self._session.emit, PLAN_END, ended)
 
     async def _pursue(self, choice: Choice, stop: asyncio.Future[None]) -> Outcome:
         while True:
             self._worker.called_tools = False
             outcome = await self._worker.converse(choice)
-            ended = await self._ended_by_turn(outcome)
+            ended = await self._end_after_turn(outcome)
             if ended is not None:
                 return ended
             transcript = render_transcript(await self._worker.history(), self._config)
@@ -108,12 +108,12 @@ class GoalLoop:
             self.goal["last_reason"] = met.reason
             if met.is_yes:
                 return await self._finish("achieved", met.reason, outcome)
-            ended = await self._go_on(met, transcript, outcome, stop)
+            ended = await self._continue(met, transcript, outcome, stop)
             if ended is not None:
                 return ended
 
-    async def _ended_by_turn(self, outcome: Outcome) -> Outcome | None:
-        """Take note of one turn; return the outcome when nothing may follow it."""
+    async def _end_after_turn(self, outcome: Outcome) -> Outcome | None:
+        """Count one turn; return the outcome when no other may follow."""
         goal = self.goal
         goal["turns_used"] += 1
         goal["no_tool_turns"] = 0 if self._worker.called_tools else goal["no_tool_turns"] + 1
@@ -127,16 +127,16 @@ class GoalLoop:
             return await self._finish("cancelled", "the goal was cleared", outcome)
         return None
 
-    async def _go_on(
+    async def _continue(
         self, met: Judgement, transcript: str, outcome: Outcome, stop: asyncio.Future[None]
     ) -> Outcome | None:
-        """Ask for another turn; return the outcome instead when the cap is reached or nothing moves."""
+        """Ask for another turn; return the outcome instead when the cap is reached or progress has stopped."""
         goal = self.goal
         goal["reasons"] = [*goal["reasons"], met.reason][-self._config.goal_summary_max_reasons :]
         if self._cap != UNLIMITED and goal["turns_used"] >= self._cap:
             return await self._finish("cap_hit", met.reason, outcome)
         try:
-            stall = await self._stall(transcript, stop)
+            stall = await self._check_stall(transcript, stop)
         except Stopped:
             return await self._finish("cancelled", "cancelled while progress was checked", outcome)
         if stall is not None and stall.verdict.is_yes:
@@ -144,13 +144,13 @@ class GoalLoop:
                 return await self._finish("stalled", met.reason, outcome, stall.detail, stall.verdict.reason)
             goal["escalated"] = True
         goal["continuations"] += 1
-        await self._tell("continuing", met.reason, stall and stall.detail, stall and stall.verdict.reason)
+        await self._report("continuing", met.reason, stall and stall.detail, stall and stall.verdict.reason)
         prompt = _continuation(goal["condition"], met.reason, is_stuck=stall is not None and stall.verdict.is_yes)
         await self._session.store({"role": "user", "content": prompt, "metadata": {"source": "goal"}})
         return None
 
-    async def _stall(self, transcript: str, stop: asyncio.Future[None]) -> _Stall | None:
-        """Ask the judge when something looks like a halt; one that cannot answer counts as a yes."""
+    async def _check_stall(self, transcript: str, stop: asyncio.Future[None]) -> _Stall | None:
+        """Ask the judge when progress seems to have stopped; a judge that fails counts as a yes."""
         goal = self.goal
         recent = goal["reasons"][-self._config.goal_busy_stall_window :]
         if goal["no_tool_turns"] >= self._config.goal_stall_threshold:
@@ -174,15 +174,15 @@ class GoalLoop:
     async def _finish(
         self, state: str, reason: str, outcome: Outcome, detail: str | None = None, verdict: str | None = None
     ) -> Outcome:
-        """Report how the pursuit ended; a goal that was cancelled or could not be checked stays set."""
-        await self._tell(state, reason, detail, verdict)
+        """Report how the goal loop ended; a goal that was cancelled or could not be checked stays set."""
+        await self._report(state, reason, detail, verdict)
         if state in ("achieved", "cap_hit", "stalled") and self._session.state.get("goal") is self.goal:
             del self._session.state["goal"]
         if state in ("achieved", "cancelled") or outcome.status != "success":
             return outcome
         return Outcome(outcome.text, "incomplete", f"goal_{state}")
 
-    async def _tell(self, state: str, reason: str, detail: str | None = None, verdict: str | None = None) -> None:
+    async def _report(self, state: str, reason: str, detail: str | None = None, verdict: str | None = None) -> None:
         goal, self._state = self.goal, state
         distinct = _distinct(goal["reasons"], self._config.goal_busy_stall_min_overlap)
         progress = {
@@ -200,17 +200,14 @@ class GoalLoop:
             "condition": goal["condition"],
             "schema_version": _SCHEMA_VERSION,
         }
-        await self._told(GOAL_PROGRESS, progress)
-
-    async def _told(self, event: str, data: dict[str, Any]) -> None:
-        await self._session.emit(event, data)
+        await self._session.emit(GOAL_PROGRESS, progress)
 
     def _shown_cap(self) -> int | None:
         return None if self._cap == UNLIMITED else self._cap
 
 
 def overlap(one: str, other: str) -> float:
-    """Return how much two texts share, from 0 to 1, by their words."""
+    """Return the share of words that two texts have in common, from 0 to 1."""
     ours, theirs = (set(_WORD.findall(text.lower())) for text in (one, other))
     return len(ours & theirs) / len(ours | theirs) if ours | theirs else 1.0
 
@@ -228,12 +225,12 @@ def _distinct(reasons: Sequence[str], least: float) -> list[str]:
 
 
 def _summary(state: str, goal: dict[str, Any], distinct: Sequence[str]) -> str:
-    missing = "; ".join(distinct) or "nothing on record"
-    return f"{state} after {goal['turns_used']} turns; what was missing on the way: {missing}"
+    missing = "; ".join(distinct) or "none recorded"
+    return f"{state} after {goal['turns_used']} turns; reasons why it was not met: {missing}"
 
 
 def _continuation(condition: str, reason: str, *, is_stuck: bool) -> str:
-    text = f"The goal is not met yet: {reason}\n\nGoal: {condition}\n\nGo on."
+    text = f"The goal is not met yet: {reason}\n\nGoal: {condition}\n\nContinue."
     if not is_stuck:
         return text
     return (

@@ -1,4 +1,4 @@
-"""Ask a small model whether a goal is met, and whether the work towards it goes anywhere."""
+"""Ask a small model whether a goal is met, and whether the work on it is stuck."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _STALL_RULES: Final = (
 
 
 class Judgement(NamedTuple):
-    """Say yes or no, and why."""
+    """A yes or no with its reason."""
 
     is_yes: bool
     reason: str
 
 
 class Judge:
-    """Put questions to the model that suits the role best; without one, to the provider of the turn."""
+    """Ask the model that fits the role best; without one, the provider of the turn."""
 
     def __init__(
         self, session: TurnSession, config: StreamingConfig, providers: Mapping[str, Any], fallback: Choice
@@ -56,11 +56,11 @@ class Judge:
         self._chosen: tuple[Any, str | None] | None = None
 
     async def is_met(self, condition: str, transcript: str) -> Judgement:
-        """Tell whether the goal is reached; raise what the provider raises."""
+        """Return whether the goal is reached; raise what the provider raises."""
         return await self._ask(_GOAL_RULES, f"Goal:\n{condition}\n\nTranscript:\n{transcript}")
 
     async def is_stuck(self, condition: str, reasons: Sequence[str], transcript: str) -> Judgement:
-        """Tell whether the work goes nowhere; raise what the provider raises."""
+        """Return whether the work is stuck; raise what the provider raises."""
         listed = "\n".join(f"- {reason}" for reason in reasons)
         question = f"Goal:\n{condition}\n\nReasons so far:\n{listed}\n\nTranscript:\n{transcript}"
         return await self._ask(_STALL_RULES, question)
@@ -84,15 +84,15 @@ class Judge:
         return Judgement(found[1].lower() == "yes", " ".join(found[2].split()) or "no reason given")
 
     async def _choose(self) -> tuple[Any, str | None]:
-        """Return provider and model to judge with, and report the choice."""
-        name, model, source = await self._found()
+        """Return the provider and model to judge with, and report the choice."""
+        name, model, source = await self._find()
         facts = {"provider": name, "model": model, "role": self._config.goal_model_role, "source": source}
         await self._session.emit(PROVIDER_RESOLVE, facts)
         return self._providers[name], model
 
-    async def _found(self) -> tuple[str, str | None, str]:
+    async def _find(self) -> tuple[str, str | None, str]:
         for source, preferences in (
-            ("model_role_resolver", await self._resolved()),
+            ("model_role_resolver", await self._resolve_role()),
             ("goal_provider_preferences", self._config.goal_provider_preferences),
         ):
             for preference in preferences:
@@ -103,8 +103,8 @@ class Judge:
                             return name, model, source
         return self._fallback.name, None, "turn"
 
-    async def _resolved(self) -> list[Preference]:
-        """Return what the capability `model_role_resolver` says of the role; nothing when it says nothing useful."""
+    async def _resolve_role(self) -> list[Preference]:
+        """Return the preferences that the capability `model_role_resolver` has for the role."""
         resolver = self._session.capability("model_role_resolver")
         resolve = getattr(resolver, "resolve", resolver)
         if not callable(resolve):
@@ -118,13 +118,13 @@ class Judge:
         return [found for entry in entries if (found := _preference(entry)) is not None]
 
     async def _model(self, name: str, pattern: str) -> str | None:
-        """Return the first model of a provider that fits; None when none does, or it cannot say in time."""
+        """Return the first matching model of a provider; None when none matches or they cannot be listed in time."""
         if not set(pattern) & set("*?["):
             return pattern
         try:
             models = await call(running_task(), _LIST_SECONDS, self._providers[name].list_models)
         except Exception as error:
-            logger.debug("Provider '%s' does not say which models it has: %s", name, error)
+            logger.debug("Provider '%s' cannot list its models: %s", name, error)
             return None
         return next((model.id for model in models if fnmatchcase(model.id, pattern)), None)
 

@@ -1,4 +1,4 @@
-"""Take what a person says while a turn runs, and hand it to the model at the next good moment."""
+"""Queue messages that the user sends while a turn runs, for the next model call."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ LIMIT: Final = 100
 
 
 class SteeringQueueFull(RuntimeError):
-    """Report that too much waits already; the model has to get a word in first."""
+    """The queue is full until the next model call."""
 
 
 class Steer(NamedTuple):
-    """One thing a person said meanwhile."""
+    """One queued message."""
 
     content: str
     metadata: dict[str, Any]
 
 
 class SteeringQueue:
-    """Hold what waits, first in, first out. Calling it adds; it is the capability `session.steer`."""
+    """A first-in, first-out queue. Calling it adds a message; it is the capability `session.steer`."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
-        self._waiting: deque[Steer] = deque()
+        self._queue: deque[Steer] = deque()
 
     def __call__(self, content: str, metadata: Mapping[str, Any] | None = None) -> int:
-        """Let `content` reach the model before its next step; return how many wait now.
+        """Queue a message for the next model call; return how many are queued.
 
-        Raises ValueError for what is blank or no text, SteeringQueueFull when no more fits.
+        Raises ValueError for anything but a text that is not blank, SteeringQueueFull when the queue is full.
         """
         if not isinstance(content, str) or not content.strip():
             raise ValueError(f"session.steer: content must be a text that is not blank, got {content!r}")
-        if len(self._waiting) >= self._limit:
+        if len(self._queue) >= self._limit:
             raise SteeringQueueFull(
-                f"session.steer: {self._limit} messages wait already; try again after the next step"
+                f"session.steer: {self._limit} messages are queued already; try again after the next step"
             )
-        self._waiting.append(Steer(content, dict(metadata or {})))
-        return len(self._waiting)
+        self._queue.append(Steer(content, dict(metadata or {})))
+        return len(self._queue)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._queue)
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Return what waits, oldest first."""
-        return tuple(steer.content for steer in self._waiting)
+        """Return the queued messages, oldest first."""
+        return tuple(steer.content for steer in self._queue)
 
     def take(self) -> Steer | None:
-        """Return the oldest one, None when nothing waits."""
-        return self._waiting.popleft() if self._waiting else None
+        """Remove and return the oldest message, None when the queue is empty."""
+        return self._queue.popleft() if self._queue else None
 
     def clear(self) -> None:
-        """Forget everything that waits."""
-        self._waiting.clear()
+        """Remove all messages."""
+        self._queue.clear()

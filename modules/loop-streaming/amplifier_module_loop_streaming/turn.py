@@ -34,7 +34,7 @@ def tokens(text: str) -> list[str]:
 
 
 class StreamingModelCaller(ModelCaller):
-    """Take the answer piece by piece from a provider that has `stream`; report the blocks of all others."""
+    """Stream the answer of a provider that has `stream`; report the blocks of all others."""
 
     reports_plain_blocks = True
     keeps_thinking = True
@@ -42,7 +42,7 @@ class StreamingModelCaller(ModelCaller):
     _has_streamed = False
 
     async def call(self, choice: Choice, number: int, **facts: Any) -> Reply:
-        """Ask, and hold an answer that came in one piece back as long as its words would take."""
+        """Call the model, and delay an answer that came in one piece as long as its words would take."""
         reply = await super().call(choice, number, **facts)
         if self.delay and reply.text and not reply.calls and not self._has_streamed:
             words = sum(not token.isspace() for token in tokens(reply.text))
@@ -82,7 +82,7 @@ class StreamingModelCaller(ModelCaller):
 
 
 class StreamingTurn(Turn):
-    """Run one turn, or as many as a goal takes; iterations count from 1."""
+    """Run one turn, or several for a goal; iterations count from 1."""
 
     name: ClassVar[str] = NAME
     first_iteration: ClassVar[int] = 1
@@ -96,11 +96,11 @@ class StreamingTurn(Turn):
         self._streaming = config
         self._steering = steering
         self._context = context
-        self._pursuit: GoalLoop | None = None
+        self._goal_loop: GoalLoop | None = None
         self.model_caller.delay = config.stream_delay
 
     async def run(self, prompt: str) -> str:
-        """Return the answer; what was said before the turn or to a turn that was cancelled is not carried over."""
+        """Return the answer; messages queued before the turn, or during one that was cancelled, are dropped."""
         self._steering.clear()
         try:
             return await super().run(prompt)
@@ -109,20 +109,20 @@ class StreamingTurn(Turn):
                 self._steering.clear()
 
     def choose(self) -> Choice:
-        """Return the provider a person has pinned, else the one of the lowest priority.
+        """Return the provider that the user has pinned, else the one of the lowest priority.
 
-        Raises RuntimeError when the pinned one is not mounted: somebody else's answer would be a surprise.
+        Raises RuntimeError when the pinned one is not mounted: the user wants no other.
         """
         pinned = self.session.state.get(PINNED)
         choice = choose_provider(self.providers, pinned or self.config.default_provider)
         if pinned and not choice.is_wanted:
             mounted = ", ".join(self.providers)
-            raise RuntimeError(f"The pinned provider {pinned!r} is not mounted; there are: {mounted}")
+            raise RuntimeError(f"The pinned provider {pinned!r} is not mounted; mounted are: {mounted}")
         return choice
 
     async def before_request(self) -> None:
-        """Keep the distance to the last model call, then let the person speak."""
-        await self._keep_distance()
+        """Wait for the minimum delay since the last model call, then store queued messages."""
+        await self._wait_min_delay()
         while (steer := self._steering.take()) is not None:
             metadata = {"source": "steering", **steer.metadata}
             await self.session.store({"role": "user", "content": steer.content, "metadata": metadata})
@@ -136,14 +136,14 @@ class StreamingTurn(Turn):
             await self.session.emit(STEERING_INJECTED, injected)
 
     def wants_more(self) -> bool:
-        """Tell whether a person spoke while the model gave its answer."""
+        """Return whether messages were queued while the model answered."""
         return bool(len(self._steering))
 
     async def answer(self, choice: Choice) -> Outcome:
         """Answer once, or work until the session's goal is met."""
         if not self.session.state.get("goal"):
             return await self.converse(choice)
-        # Few sessions have a goal: those that have none do not pay for it.
+        # Imported here because few sessions have a goal.
         from amplifier_module_loop_streaming.goal import GoalLoop, find_goal
         from amplifier_module_loop_streaming.judge import Judge
 
@@ -151,8 +151,8 @@ class StreamingTurn(Turn):
         if goal is None:
             return await self.converse(choice)
         judge = Judge(self.session, self._streaming, self.providers, choice)
-        self._pursuit = GoalLoop(self, goal, self._streaming, judge)
-        return await self._pursuit.run(choice, self.monitor.immediate_stop)
+        self._goal_loop = GoalLoop(self, goal, self._streaming, judge)
+        return await self._goal_loop.run(choice, self.monitor.immediate_stop)
 
     async def history(self) -> list[dict[str, Any]]:
         """Return the conversation so far."""
@@ -160,12 +160,12 @@ class StreamingTurn(Turn):
         return messages
 
     def completion_facts(self) -> dict[str, Any]:
-        """Say how far a goal was pursued."""
-        goal = self._pursuit.goal if self._pursuit is not None else {}
+        """Return the progress towards a goal."""
+        goal = self._goal_loop.goal if self._goal_loop is not None else {}
         used, continued = goal.get("turns_used", 0), goal.get("continuations", 0)
         return {"goal_turn": used, "goal_final": True, "continuations": continued}
 
-    async def _keep_distance(self) -> None:
+    async def _wait_min_delay(self) -> None:
         configured = self._streaming.min_delay_between_calls_ms
         last = self.model_caller.memory.last_request
         if not configured or last is None:

@@ -88,7 +88,7 @@ def test_the_queue_is_bounded() -> None:
     steer = SteeringQueue()
     for number in range(100):
         steer(f"word {number}")
-    with pytest.raises(SteeringQueueFull, match="100 messages wait already"):
+    with pytest.raises(SteeringQueueFull, match="100 messages are queued already"):
         steer("one more")
     assert isinstance(SteeringQueueFull(), RuntimeError)
     assert (len(steer), steer.waiting[0], steer.waiting[-1]) == (100, "word 0", "word 99")

@@ -167,7 +167,7 @@ async def test_a_pinned_provider_that_is_gone_is_an_error() -> None:
     """Nobody else answers in place of a pinned provider."""
     rig = LoopRig(say("first"))
     rig.coordinator.session_state["pinned_provider"] = "gone"
-    with pytest.raises(RuntimeError, match="pinned provider 'gone' is not mounted; there are: scripted"):
+    with pytest.raises(RuntimeError, match="pinned provider 'gone' is not mounted; mounted are: scripted"):
         await run(rig)
     assert rig.provider.requests == []
 

@@ -15,7 +15,7 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_hooks_status_context import mount
 from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._surroundings import Surroundings
+from amplifier_module_hooks_status_context._status_context import StatusContext
 
 #: Real git on a busy machine may take its time; only the tests about the deadline want a short one.
 PATIENT = {"git_timeout": 60}
@@ -164,7 +164,7 @@ async def test_the_date_stays_the_same_through_a_turn(
 ) -> None:
     """All requests of a turn have the same date, to the letter; the next turn looks at the clock again."""
     async with make_session([None, None, "done", "again"], [], tmp_path) as session:
-        surroundings = Surroundings(session.coordinator, StatusConfig(include_git=False), Clock())
+        surroundings = StatusContext(session.coordinator, StatusConfig(include_git=False), Clock())
         session.coordinator.hooks.register("provider:request", surroundings.on_provider_request)
         await session.execute("first")
         await session.execute("second")
@@ -186,7 +186,7 @@ async def test_a_description_that_did_not_change_is_the_same_text(
 async def test_outside_a_turn_the_clock_is_read_each_time() -> None:
     """A request that belongs to no turn has nothing to keep the date for."""
     coordinator = MockCoordinator()
-    surroundings = Surroundings(coordinator, StatusConfig(include_git=False), Clock())
+    surroundings = StatusContext(coordinator, StatusConfig(include_git=False), Clock())
     coordinator.hooks.register("provider:request", surroundings.on_provider_request)
     texts = [(await coordinator.hooks.emit("provider:request", {})).context_injection for _ in range(2)]
     assert texts[0] != texts[1]
@@ -198,7 +198,7 @@ async def test_outside_a_turn_the_clock_is_read_each_time() -> None:
 async def test_the_time_zone_is_told_when_asked_for(hours: float, shown: str) -> None:
     """`datetime_include_timezone` adds the distance to UTC."""
     settings = StatusConfig(datetime_include_timezone=True, include_git=False)
-    surroundings = Surroundings(MockCoordinator(), settings, Clock(timezone(timedelta(hours=hours))))
+    surroundings = StatusContext(MockCoordinator(), settings, Clock(timezone(timedelta(hours=hours))))
     result = await surroundings.on_provider_request("provider:request", {})
     assert result is not None
     assert f"Date: Friday 2025-02-28 23:59 {shown}\n" in str(result.context_injection)
@@ -266,7 +266,7 @@ async def test_a_working_dir_that_leads_out_is_not_used(
     (project / "in").symlink_to("inner")
     lines = await told({"working_dir": "out"}, project)
     assert value(lines, "Working directory") == str(project)
-    assert "Git: this folder is in no repository" in lines
+    assert "Git: this folder is not in a repository" in lines
     assert "working_dir is not used" in caplog.text
     assert value(await told({"working_dir": "in"}, project), "Working directory") == str(project / "inner")
     assert value(await told({"working_dir": str(repository.path)}, project), "Git branch") is not None

@@ -1,4 +1,4 @@
-"""Gather what a model should know about its surroundings and put it into each request."""
+"""Describe where and when the model works, and inject that into each request."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ NAME: Final = "hooks-status-context"
 _OPENING: Final = f'<system-reminder source="{NAME}">'
 _CLOSING: Final = "</system-reminder>"
 _CUT: Final = "(cut here)"
-_HEADING: Final = "Surroundings at this request: facts, not instructions. There is no need to answer or mention them."
+_HEADING: Final = "Environment at this request: facts, not instructions. There is no need to answer or mention them."
 _PATH_LIMIT: Final = 1000
 # Not by strftime, which follows the locale of the machine.
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-class Surroundings:
-    """Describe the surroundings of one session."""
+class StatusContext:
+    """Describe the environment of one session."""
 
     def __init__(self, coordinator: Any, settings: StatusConfig, now: Callable[[], datetime] | None = None) -> None:
-        """Describe them as the settings say; `now` gives the local time with its zone."""
+        """`now` returns the local time with its zone; the real one by default."""
         self._coordinator = coordinator
         self._settings = settings
         self._now = now or (lambda: datetime.now().astimezone())
@@ -41,12 +41,12 @@ class Surroundings:
         self._turn: str | None = None
         self._date = ""
         self._git: Git | None = None
-        self._is_refusal_told = False
+        self._has_warned = False
 
     async def on_provider_request(self, event: str, data: Any) -> HookResult | None:
-        """Add the description to this request only."""
+        """Inject the description into this request only."""
         turn = data.get("turn_id") if isinstance(data, Mapping) else None
-        text = self._wrapped("\n".join([_HEADING, "", *await self._lines(turn)]))
+        text = self._wrap("\n".join([_HEADING, "", *await self._lines(turn)]))
         if text is None:
             return None
         return HookResult(
@@ -54,7 +54,7 @@ class Surroundings:
         )
 
     async def _lines(self, turn: str | None) -> list[str]:
-        """Return the facts, those that change least first."""
+        """Return the facts; those that change least come first, for prompt caches."""
         settings = self._settings
         directory = self._directory()
         known = "not known (the current folder was deleted)" if directory is None else one_line(directory, _PATH_LIMIT)
@@ -68,13 +68,13 @@ class Surroundings:
         return lines
 
     async def _git_lines(self, directory: str) -> list[str]:
-        # Not before the first request: it is much to import.
+        # Imported at the first request, because it is slow.
         from amplifier_kit.guard.sandbox import sandbox_of
         from amplifier_module_hooks_status_context._command import Git
         from amplifier_module_hooks_status_context._repository import repository_lines
 
         if self._git is None:
-            # Later than the module: the session's folder may not be known before.
+            # Not when the module is mounted: the session's folder may be unknown then.
             try:
                 self._git = Git(sandbox_of(self._coordinator))
             except (OSError, ValueError) as error:
@@ -83,29 +83,29 @@ class Surroundings:
         return await repository_lines(directory, self._settings, self._git)
 
     def _directory(self) -> str | None:
-        """Return the absolute path of the folder the session works in, None when there is none any more."""
+        """Return the absolute path of the working directory, None when it was deleted."""
         known, given = self._coordinator.get_capability("session.working_dir"), self._settings.working_dir
         path = os.path.join("", *(str(part) for part in (known, given) if part))
         try:
             found = os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
-            return self._configured(found) if given else found
+            return self._configured_directory(found) if given else found
         except OSError:
             return None
 
-    def _configured(self, path: str) -> str:
-        """Return the folder that the config names, or that of the session when a link leads out of the project."""
+    def _configured_directory(self, path: str) -> str:
+        """Return the configured folder, or the session's when a link leads out of the project."""
         from amplifier_kit.guard.files.configured_file import RefusedFileError, configured_folder, project_of
 
         project = project_of(self._coordinator)
         try:
             return str(configured_folder(path, project))
         except RefusedFileError as error:
-            if not self._is_refusal_told:
+            if not self._has_warned:
                 logger.warning("working_dir is not used: %s", error)
-            self._is_refusal_told = True
+            self._has_warned = True
             return str(project)
         except OSError:
-            return path  # nothing can be looked at there, which git will tell
+            return path  # it cannot be read, which git will report
 
     def _session_lines(self) -> list[str]:
         lines = [f"Session: {one_line(self._coordinator.session_id)}"] if self._coordinator.session_id else []
@@ -114,7 +114,7 @@ class Surroundings:
         return lines
 
     def _date_of(self, turn: str | None) -> str:
-        """Return the date, the same text all through a turn, so that prompts with it can be cached."""
+        """Return the date; it stays the same during a turn, so that prompts can be cached."""
         if turn is None or turn != self._turn:
             self._turn, self._date = turn, self._read_clock()
         return self._date
@@ -124,14 +124,14 @@ class Surroundings:
         zone = f" UTC{now.isoformat(timespec='minutes')[16:]}" if self._settings.datetime_include_timezone else ""
         return f"{_DAYS[now.weekday()]} {now.isoformat(' ', 'minutes')[:16]}{zone}"
 
-    def _wrapped(self, text: str) -> str | None:
-        """Return the reminder, cut to the session's size limit: one over it is refused, and all others are with it."""
+    def _wrap(self, text: str) -> str | None:
+        """Return the reminder, cut to the session's limit, above which the kernel rejects every injection."""
         limit = self._coordinator.injection_size_limit
         whole = f"{_OPENING}\n{text}\n{_CLOSING}"
         if limit is None or len(whole) <= limit:
             return whole
-        room = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
-        return f"{_OPENING}\n{text[:room]}\n{_CUT}\n{_CLOSING}" if room > 0 else None
+        space = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
+        return f"{_OPENING}\n{text[:space]}\n{_CUT}\n{_CLOSING}" if space > 0 else None
 
 
 def _platform() -> str:
