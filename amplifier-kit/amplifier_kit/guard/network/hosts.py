@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 import unicodedata
 from typing import Final, NamedTuple
 
@@ -165,22 +166,12 @@ def _ipv4(text: str) -> str:
 
 def _as_c_library(text: str) -> str | None:
     """Return the address that `inet_aton` reads in up to four decimal, octal or hexadecimal numbers."""
-    numbers = text.split(".")
-    if len(numbers) > 4 or not all(_NUMBER.fullmatch(number) and len(number) <= 20 for number in numbers):
+    if not all(map(_NUMBER.fullmatch, text.split("."))):
         return None
     try:
-        *high, low = [_number(number) for number in numbers]
-    except ValueError:
+        return socket.inet_ntoa(socket.inet_aton(text))
+    except OSError:
         return None
-    if any(value > 255 for value in high) or low >= 256 ** (4 - len(high)):
-        return None
-    return str(ipaddress.IPv4Address(low + sum(value << (24 - 8 * index) for index, value in enumerate(high))))
-
-
-def _number(text: str) -> int:
-    if text.startswith("0x"):
-        return int(text[2:] or "0", 16)
-    return int(text, 8) if len(text) > 1 and text.startswith("0") else int(text, 10)
 
 
 def _ipv6(text: str) -> str:
