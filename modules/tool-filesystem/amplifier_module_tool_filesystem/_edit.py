@@ -1,4 +1,4 @@
-"""`edit_file`: one text for another, in a file that keeps all the rest."""
+"""`edit_file`: replace text in a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from amplifier_module_tool_filesystem._missing import missing
 __all__ = ["EditFile"]
 
 
-class _Wish(NamedTuple):
+class _Replacement(NamedTuple):
     old: str
     new: str
     replace_all: bool
@@ -37,7 +37,7 @@ class _Wish(NamedTuple):
 
 class _Done(NamedTuple):
     replacements: int
-    #: What tells something of the content.
+    #: Notes that reveal something of the content.
     notes: list[str]
     warnings: list[str]
 
@@ -67,14 +67,14 @@ class EditFile:
         self._workspace = workspace
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Edit the file and emit `artifact:write`; what goes wrong is in the result."""
+        """Edit the file and emit `artifact:write`; failures are results."""
         written: list[Written] = []
         call = self._workspace.call(self.name, self.action, input)
         try:
             path = _inputs.path(input)
-            wish = _wish(input)
+            replacement = _replacement(input)
             place = await self._workspace.reach(call, path)
-            done = await run_stoppable(lambda stop: self._edit(call, place, wish, written, stop))
+            done = await run_stoppable(lambda stop: self._edit(call, place, replacement, written, stop))
         except FileError as error:
             return _inputs.failure(await self._workspace.disclosable(call, error))
         finally:
@@ -85,11 +85,13 @@ class EditFile:
             "replacements_made": done.replacements,
             "bytes_written": written[0].bytes,
         }
-        is_told = bool(done.notes) and await self._workspace.unreadable(call, place.path) is None
-        warnings = [*(done.notes if is_told else ()), *done.warnings]
+        is_shown = bool(done.notes) and await self._workspace.unreadable(call, place.path) is None
+        warnings = [*(done.notes if is_shown else ()), *done.warnings]
         return ToolResult(output={**output, **({"warning": " ".join(warnings)} if warnings else {})})
 
-    def _edit(self, call: FileCall, place: Place, wish: _Wish, written: list[Written], stop: threading.Event) -> _Done:
+    def _edit(
+        self, call: FileCall, place: Place, replacement: _Replacement, written: list[Written], stop: threading.Event
+    ) -> _Done:
         settings = self._workspace.settings
         with place, exclusive_access([place.path]):
             if check_writable(place, settings.writing).status is None:
@@ -98,12 +100,14 @@ class EditFile:
             content = read_content(place, settings.reading)
             with discloses(place.path):
                 source = decode(content.data, place.named)
-                if not source.format.is_known and not wish.new.isascii():
+                if not source.format.is_known and not replacement.new.isascii():
                     raise FileError(
                         "unknown_encoding",
                         f"{place.named} is not UTF-8, and its encoding is unknown: new_string can be nothing but ASCII",
                     )
-                edited = edit(source, place.named, wish.old, wish.new, replace_all=wish.replace_all)
+                edited = edit(
+                    source, place.named, replacement.old, replacement.new, replace_all=replacement.replace_all
+                )
                 data = encode(edited.text, source.format, place.named)
                 if data == content.data:
                     raise FileError(
@@ -118,14 +122,14 @@ class EditFile:
             return _Done(edited.replacements, edited.notes, warnings)
 
 
-def _wish(tool_input: dict[str, Any]) -> _Wish:
-    wish = _Wish(
+def _replacement(tool_input: dict[str, Any]) -> _Replacement:
+    replacement = _Replacement(
         _inputs.text(tool_input, "old_string"),
         _inputs.text(tool_input, "new_string"),
         _inputs.flag(tool_input, "replace_all"),
     )
-    if not wish.old:
+    if not replacement.old:
         raise FileError("invalid_input", "old_string is empty; use write_file to write a whole file")
-    if wish.old == wish.new:
+    if replacement.old == replacement.new:
         raise FileError("no_change", "old_string and new_string are the same")
-    return wish
+    return replacement

@@ -16,19 +16,19 @@ __all__ = ["LONGEST_LINE", "MOST_CHARACTERS", "Window", "read_window"]
 LONGEST_LINE: Final = 2000
 #: Characters that are shown at once, the numbers of the lines among them.
 MOST_CHARACTERS: Final = 256_000
-#: Bytes of a file that are looked at.
+#: Bytes of a file that are examined.
 MOST_BYTES: Final = 256 * 1024 * 1024
 _CHUNK: Final = 1 << 20
 
 
 @dataclass
 class Window:
-    """The lines that were asked for, and what is known of the file."""
+    """The requested lines, and facts about the file."""
 
     offset: int
     lines: list[str] = field(default_factory=list)
     total: int = 0
-    #: What a reader should know, in sentences.
+    #: Notes for the reader, in sentences.
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -38,7 +38,7 @@ class Window:
 
 
 def read_window(file: BinaryIO, name: str, offset: int, limit: int, stop: threading.Event) -> Window:
-    """Return up to `limit` lines from `offset` on; raises FileError for what is no text, OSError, and Stopped."""
+    """Return up to `limit` lines from `offset` on; raises FileError for a binary file, OSError, and Stopped."""
     sample = file.read(SAMPLE)
     size = os.fstat(file.fileno()).st_size
     if is_binary(sample):
@@ -94,11 +94,11 @@ class _Taking:
         for line in lines:
             self._line(self._begun + line)
             self._begun = ""
-        # What is cut from the line anyway is not collected.
+        # Characters that are cut from the line anyway are not collected.
         self._begun = (self._begun + rest)[: LONGEST_LINE + 2]
 
     def finish(self) -> None:
-        """Take the last line, which may have no end, and tell what was left out."""
+        """Take the last line, which may have no line end, and add notes about omissions."""
         window = self._window
         if self._begun:
             self._line(self._begun)
@@ -111,7 +111,7 @@ class _Taking:
         if not window.total:
             window.notes.append("The file is empty.")
         elif window.offset > window.total:
-            window.notes.append(f"There is no line {window.offset}: the file has {window.total}.")
+            window.notes.append(f"Line {window.offset} does not exist: the file has {window.total}.")
         elif self._is_full:
             window.notes.append(f"{MOST_CHARACTERS:,} characters are shown at most: go on with offset {following}.")
 

@@ -1,6 +1,6 @@
 """Find the text that an edit is about: exactly, but for line ends; nearly, only where there is one such place.
 
-A model sees lines without their ends, so `\\n` in what it writes stands for whatever ends the lines of the file.
+A model sees lines without their ends, so `\\n` in its text means the line end of the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_COUNTED: Final = 1000
 
 
 class Edited(NamedTuple):
-    """The new text, how many places have changed, and what was not quite as the model wrote it."""
+    """The new text, the number of replacements, and notes about inexact matches."""
 
     text: str
     replacements: int
@@ -82,7 +82,7 @@ def _everywhere(source: Text, name: str, old: str, plain_old: str, new: str) -> 
 
 
 def _check_growth(source: Text, name: str, count: int, growth: int) -> None:
-    """Raise FileError before a text comes to be that no edit could ever take up again."""
+    """Raise FileError for a text that would be too large to edit again."""
     size = len(source.text) + count * growth
     if growth > 0 and size > LARGEST_TEXT:
         raise FileError(
@@ -121,7 +121,7 @@ class _Lines:
         return self.plain.count("\n", 0, position) + 1
 
     def with_spans(self, spans: Sequence[_Span], *, keeps_ends: bool) -> str:
-        """Return the text with the spans replaced; their line ends are those of what they replace."""
+        """Return the text with the spans replaced; new lines get the line ends of the replaced ones."""
         pieces: list[str] = []
         position = 0
         for span in spans:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from amplifier_kit.guard.files import FileError, Place, shown
-from amplifier_module_tool_filesystem._listing import leads_to_hidden
+from amplifier_module_tool_filesystem._folder import leads_to_hidden
 
 __all__ = ["missing"]
 
@@ -20,7 +20,7 @@ def missing(place: Place, advice: str = "", is_hidden: Callable[[str], bool] | N
     absent = place.missing[0] if place.missing else place.name
     text = f"{place.named} does not exist"
     if place.missing:
-        text += f": there is no folder {shown(absent)!r}"
+        text += f": folder {shown(absent)!r} is missing"
     similar = _similar(place, absent, is_hidden)
     if similar:
         text += f"; did you mean {' or '.join(repr(shown(name)) for name in similar)}?"

@@ -1,4 +1,4 @@
-"""Show a model the lines that come nearest to what it looked for."""
+"""Show a model the lines that are most similar to its old_string."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nearest(have: Sequence[str], old: str) -> str:
     if at is None:
         return "Nothing in the file resembles it. Read the file again."
     if have and not have[-1]:
-        have = have[:-1]  # what follows the last line end is no line
+        have = have[:-1]  # after the last line end
     length = min(old.count("\n") + 1, _MOST_LINES)
     first, last = max(at - _AROUND, 0), min(at + length + _AROUND, len(have))
     shown = "\n".join(f"{number + 1:6d}\t{have[number][:_LONGEST]}" for number in range(first, last))

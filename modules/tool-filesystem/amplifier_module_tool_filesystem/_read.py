@@ -1,4 +1,4 @@
-"""`read_file`: lines of a file, or what lies in a folder."""
+"""`read_file`: lines of a file, or the entries of a folder."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from amplifier_core import ToolResult
 from amplifier_kit.guard.files import READ, FileError, Place, Workspace, as_file_error, open_file
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import _inputs
+from amplifier_module_tool_filesystem._folder import list_folder
 from amplifier_module_tool_filesystem._lines import LONGEST_LINE, read_window
-from amplifier_module_tool_filesystem._listing import list_folder
 from amplifier_module_tool_filesystem._missing import missing
 
 __all__ = ["ReadFile"]

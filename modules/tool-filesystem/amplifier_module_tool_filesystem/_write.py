@@ -33,13 +33,13 @@ from amplifier_module_tool_filesystem import _inputs
 
 __all__ = ["WriteFile"]
 
-#: Bytes of the old content that are looked at to see how it is written down.
+#: Bytes of the old content that are examined for its format.
 _SAMPLE = 1 << 20
 
 
-class _Form(NamedTuple):
+class _Encoded(NamedTuple):
     content: bytes
-    #: What tells something of the content that was there.
+    #: Notes that reveal something of the old content.
     notes: list[str]
 
 
@@ -71,7 +71,7 @@ class WriteFile:
         self._workspace = workspace
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Write the file and emit `artifact:write`; what goes wrong is in the result."""
+        """Write the file and emit `artifact:write`; failures are results."""
         written: list[Written] = []
         call = self._workspace.call(self.name, self.action, input)
         try:
@@ -87,8 +87,8 @@ class WriteFile:
             # Also when the call was cancelled just after the file had changed.
             await self._workspace.announce_written(written)
         output: dict[str, Any] = {"file_path": place.named, "bytes": written[0].bytes}
-        is_told = bool(done.notes) and await self._workspace.unreadable(call, place.path) is None
-        warnings = [*(done.notes if is_told else ()), *done.warnings]
+        is_shown = bool(done.notes) and await self._workspace.unreadable(call, place.path) is None
+        warnings = [*(done.notes if is_shown else ()), *done.warnings]
         return ToolResult(output={**output, **({"warning": " ".join(warnings)} if warnings else {})})
 
     def _write(
@@ -97,7 +97,7 @@ class WriteFile:
         with place, exclusive_access([place.path]):
             before = check_writable(place, self._workspace.settings.writing)
             with discloses(place.path):
-                form = _formed(place, before, content)
+                form = _encode_like(place, before, content)
             warnings = []
             if before.status is not None and (names := before.status.st_nlink) > 1:
                 warnings.append(f"The file had {names} names (hard links); only this one has the new content.")
@@ -105,14 +105,14 @@ class WriteFile:
             return _Done(form.notes, warnings)
 
 
-def _formed(place: Place, before: Snapshot, content: str) -> _Form:
-    """Return the bytes to write, in the form of the file that is there, and what was kept of it."""
+def _encode_like(place: Place, before: Snapshot, content: str) -> _Encoded:
+    """Return the bytes to write, in the format of the present file, and notes about it."""
     if before.status is None:
-        return _Form(encode(content, TextFormat(), place.named), [])
+        return _Encoded(encode(content, TextFormat(), place.named), [])
     with open_file(place, Roots()) as file, as_file_error(f"{place.named} cannot be read"):
         sample = file.read(_SAMPLE)
     if is_binary(sample):
-        return _Form(encode(content, TextFormat(), place.named), ["A binary file was replaced by text."])
+        return _Encoded(encode(content, TextFormat(), place.named), ["A binary file was replaced by text."])
     encoding, mark = sniff(sample)
     newline, is_mixed = newline_of(sample[len(mark) :].decode(encoding, "replace"))
     form = TextFormat(encoding, mark, newline, is_mixed)
@@ -126,7 +126,7 @@ def _formed(place: Place, before: Snapshot, content: str) -> _Form:
         content = content.replace("\n", newline)
         name = "CRLF" if form.is_crlf else "CR"
         notes.append(f"The line ends of the file ({name}) were kept.")
-    return _Form(encode(content, form, place.named), notes)
+    return _Encoded(encode(content, form, place.named), notes)
 
 
 def _can_be_utf8(sample: bytes) -> bool:

@@ -44,7 +44,7 @@ async def test_beyond_the_end_and_empty(desk: Any, project: Path) -> None:
     (project / "empty").touch()
     beyond = await desk.done("read_file", file_path="a.txt", offset=7)
     assert (beyond["content"], beyond["total_lines"], beyond["lines_read"]) == ("", 1, 0)
-    assert "no line 7" in beyond["warning"]
+    assert "Line 7 does not exist" in beyond["warning"]
     empty = await desk.done("read_file", file_path="empty")
     assert (empty["total_lines"], empty["warning"]) == (0, "The file is empty.")
 
@@ -162,7 +162,7 @@ async def test_missing_files_and_their_likes(desk: Any, project: Path) -> None:
     assert code == "not_found"
     assert message.endswith("did you mean 'Settings.py'?")
     code, message = await desk.refused("read_file", file_path="no/such/file")
-    assert (code, "there is no folder 'no'" in message) == ("not_found", True)
+    assert (code, "folder 'no' is missing" in message) == ("not_found", True)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from amplifier_kit.guard.files import FileConfig
-from amplifier_module_tool_filesystem import _lines, _listing
+from amplifier_module_tool_filesystem import _folder, _lines
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -30,7 +30,7 @@ def test_the_tables_are_complete() -> None:
     """Every config key has its row, and the bounds are those of the code."""
     keys = re.findall(r"^\| `(\w+)` \| [^|`]+ \| [^|]+ \|$", README, flags=re.MULTILINE)
     assert set(keys) == FileConfig.model_fields.keys()
-    for bound in (_lines.LONGEST_LINE, _listing.MOST_LISTED):
+    for bound in (_lines.LONGEST_LINE, _folder.MOST_LISTED):
         assert f"{bound} " in README
     assert f"{_lines.MOST_CHARACTERS:,} characters" in README
     assert f"{_lines.MOST_BYTES // 2**20} MiB" in README

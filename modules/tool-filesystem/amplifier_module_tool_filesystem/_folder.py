@@ -59,14 +59,14 @@ def list_folder(place: Place, roots: Roots, is_hidden: Callable[[str], bool] | N
 
 
 def leads_to_hidden(path: Path, is_hidden: Callable[[str], bool]) -> bool:
-    """Tell whether an entry of a folder, given by its true path, is hidden or a link to what is."""
+    """Return whether an entry of a folder, given by its real path, is hidden or a link to a hidden path."""
     if is_hidden(str(path)):
         return True
     try:
         target = path.parent / os.readlink(path)
     except OSError:
         return False  # no link, or gone
-    # What it names, which may be a link as well, and where that leads.
+    # The target, which may be a link as well, and where that leads.
     return is_hidden(os.path.join(os.path.realpath(target.parent), target.name)) or is_hidden(os.path.realpath(target))
 
 
