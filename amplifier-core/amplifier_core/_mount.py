@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, MutableSequence
 from functools import partial
 from inspect import unwrap
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from amplifier_core._discovery import validation_error
 from amplifier_core._rollback import Ledger, mount_points_copy, remove_identical, same
@@ -27,13 +27,6 @@ logger = logging.getLogger(__name__)
 Ready = Callable[[Any], Any]
 
 
-class SkippedReady(NamedTuple):
-    """An on_session_ready() that does not run, and why."""
-
-    module_id: str
-    reason: str
-
-
 class MountWave:
     """One pass of mounting and getting ready."""
 
@@ -43,12 +36,8 @@ class MountWave:
         #: The kind of module being mounted now, as the plan says.
         self.kind: str | None = None
         self.ready: list[tuple[str, Ready]] = []
-        self.skipped: list[SkippedReady] = []
-
-
-def current_wave() -> MountWave | None:
-    scope = current_scope()
-    return scope.wave if scope is not None else None
+        #: The modules whose on_session_ready() does not run, and why.
+        self.skipped: list[tuple[str, str]] = []
 
 
 class SessionList(MutableSequence[Any]):

@@ -202,7 +202,10 @@ class _Startup:
         if isawaitable(queue):
             _close_unawaited(queue)
             raise TypeError(f"get_on_session_ready_queue() of {type(self.queue).__name__} must be sync, it is async")
-        deadline = _option(self.coordinator, "ready_timeout")
+        read_option = getattr(self.coordinator, "_session_option", None)  # an app's own coordinator may have none
+        deadline = read_option("ready_timeout") if callable(read_option) else None
+        if not isinstance(deadline, (int, float)):
+            deadline = None
         failures: list[tuple[str, str]] = []
         for module_id, ready in queue if isinstance(queue, (list, tuple)) else ():
             with open_module(self.coordinator, module_id, self.wave, self.kinds.get(module_id, "app")):
@@ -261,9 +264,3 @@ async def _emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -
             await coordinator.hooks.emit(event, payload)
     except Exception as error:
         logger.debug("Could not emit %s: %s", event, describe(error))
-
-
-def _option(coordinator: Any, name: str) -> float | None:
-    read = getattr(coordinator, "_session_option", None)
-    value = read(name) if callable(read) else None
-    return value if isinstance(value, (int, float)) else None

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -30,7 +30,7 @@ from amplifier_core._discovery import (
     suggest,
     validation_error,
 )
-from amplifier_core._mount import MountWave, Ready, SkippedReady, current_wave, mount_checked, separate_deferred_lists
+from amplifier_core._mount import MountWave, Ready, mount_checked, separate_deferred_lists
 from amplifier_core.bounded_call import maybe_await
 from amplifier_core.data import describe
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
@@ -104,7 +104,8 @@ class ModuleLoader:
     # -- the ready queue of the current session --
 
     def _ready_queue(self) -> list[tuple[str, Ready]]:
-        wave = current_wave()
+        scope = current_scope()
+        wave: MountWave | None = scope.wave if scope is not None else None
         return self._queue if wave is None else wave.ready
 
     def get_on_session_ready_queue(self) -> list[tuple[str, Ready]]:
@@ -298,7 +299,9 @@ class ModuleLoader:
         if result is None:
             result = ValidationResult(kind, str(where))
             result.add(ValidationCheck("module_importable", True, f"Module loaded from {where}", "info"))
-            validator.check_structure(_Entry(loaded), result)
+            # An entry point may give mount() another name, or belong to no module.
+            ready = getattr(loaded.module, "on_session_ready", None)
+            validator.check_structure(SimpleNamespace(mount=loaded.mount, on_session_ready=ready), result)
             if loaded.path is None:  # installed modules: a wrong on_session_ready() is skipped and reported, not fatal
                 result.checks = [check for check in result.checks if check.name != "on_session_ready_async"]
             loaded.checked[kind, str(where)] = result
@@ -325,7 +328,7 @@ class ModuleLoader:
                 return await loaded.mount(coordinator, config)
             structure = checked if wave is loading else self._check_structure(module_id, loaded, wave)
             if loaded.ready_is_sync:
-                wave.skipped.append(SkippedReady(module_id, "on_session_ready() is sync, it must be async: skipped"))
+                wave.skipped.append((module_id, "on_session_ready() is sync, it must be async: skipped"))
             if structure is None:
                 return await loaded.mount(coordinator, config)
             return await mount_checked(module_id, loaded.mount, coordinator, config, structure)
@@ -362,11 +365,3 @@ def _import_package(module_id: str, package: Path) -> ModuleType:
         result = ValidationResult(guess_type(module_id), str(package))
         result.add(ValidationCheck("module_importable", False, f"{what}: {describe(error)}", "error"))
         raise validation_error(module_id, result) from error
-
-
-class _Entry:
-    """Present a module to validators, which expect `mount`: an entry point may have another name, or no module."""
-
-    def __init__(self, loaded: _Loaded) -> None:
-        self.mount = loaded.mount
-        self.on_session_ready = getattr(loaded.module, "on_session_ready", None)

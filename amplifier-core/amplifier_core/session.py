@@ -102,7 +102,8 @@ class AmplifierSession:
 
     async def _initialize_first(self) -> None:
         running = self._initializing = asyncio.get_running_loop().create_future()
-        running.add_done_callback(_consume)
+        # Marks an error as seen: the first caller raises it anyway.
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._initializer = asyncio.current_task()
         attempt = Attempt(self.coordinator)
         try:
@@ -247,12 +248,6 @@ class AmplifierSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.cleanup()
-
-
-def _consume(future: asyncio.Future[None]) -> None:
-    """Mark the outcome as seen: the first caller raises it anyway."""
-    if not future.cancelled():
-        future.exception()
 
 
 # -- system calls --
