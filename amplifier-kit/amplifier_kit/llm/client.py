@@ -14,17 +14,6 @@ from typing import Any
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError
 
-__all__ = [
-    "CapturedResponses",
-    "capture_responses",
-    "http_client",
-    "http_options",
-    "import_in_thread",
-    "proxy_errors",
-    "record_response",
-    "time_limit",
-]
-
 
 async def import_in_thread(name: str, *, needs: str | None = None) -> ModuleType:
     """Return a module; the first import runs in a thread, since SDKs take a second and more.

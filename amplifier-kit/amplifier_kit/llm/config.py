@@ -10,23 +10,6 @@ from pydantic import BeforeValidator, Field
 
 from amplifier_kit.config import Config, expects
 
-__all__ = [
-    "AnyWhole",
-    "Name",
-    "Number",
-    "PositiveNumber",
-    "PositiveWhole",
-    "ProviderConfig",
-    "Scrubber",
-    "Switch",
-    "Temperature",
-    "Whole",
-    "env_or_config",
-    "name_of_key",
-    "to_number",
-    "to_switch",
-]
-
 # -- types of values, which wizards and `${NAME}` may store as text --
 
 

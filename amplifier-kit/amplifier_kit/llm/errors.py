@@ -41,21 +41,6 @@ from amplifier_core.llm_errors import (
 )
 from amplifier_kit.engine.usage import InvalidUsageError, UsageValueError
 
-__all__ = [
-    "ANTHROPIC",
-    "GEMINI",
-    "OLLAMA",
-    "OPENAI",
-    "Endpoint",
-    "Failure",
-    "ServiceError",
-    "WarmingUpError",
-    "Wire",
-    "read_failure",
-    "read_retry_after",
-    "to_llm_error",
-]
-
 ErrorType = type[LLMError]
 
 

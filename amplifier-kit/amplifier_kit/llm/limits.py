@@ -19,17 +19,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_core.llm_errors import AbortError, LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
 
-__all__ = [
-    "AccountLimits",
-    "CircuitBreaker",
-    "CircuitState",
-    "ConcurrencyLimit",
-    "RateLimit",
-    "Throttle",
-    "limits_for",
-    "read_rate_limits",
-]
-
 
 class AccountLimits:
     """The limits of one account."""

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from amplifier_kit.llm.client import http_client, import_in_thread
 
-__all__ = ["NO_KEY", "list_server_models", "plain_stream", "server_client", "server_url"]
-
 #: The key for servers that need no key: the SDK insists on one.
 NO_KEY: Final = "not-needed"
 

@@ -13,8 +13,6 @@ from typing import Any
 from amplifier_core.message_models import Usage
 from amplifier_kit.engine.usage import UsageRecord
 
-__all__ = ["CostLedger", "Tokens", "price_of", "priced_usage"]
-
 logger = logging.getLogger(__name__)
 
 

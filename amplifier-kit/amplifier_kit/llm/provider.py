@@ -32,16 +32,6 @@ from amplifier_kit.llm.response import Answer, LLMResponse
 from amplifier_kit.llm.retry import CIRCUIT_EVENTS, CONCURRENCY_EVENT, Attempts
 from amplifier_kit.llm.structured_output import Mode, OutputMismatchError, Shape, shape_of
 
-__all__ = [
-    "PROVIDER_EVENTS",
-    "LLMProvider",
-    "key_field",
-    "model_field",
-    "mount_keyed_provider",
-    "mount_provider",
-    "url_field",
-]
-
 #: The events that every provider contributes on `observability.events`, besides the kernel's.
 PROVIDER_EVENTS = (*STREAM_EVENTS, CONCURRENCY_EVENT, *CIRCUIT_EVENTS)
 

@@ -16,26 +16,6 @@ from amplifier_core.message_models import ChatRequest, Message, ToolSpec
 from amplifier_kit.engine.pairing import check_pairing, repair_pairing
 from amplifier_kit.llm.structured_output import Shape
 
-__all__ = [
-    "Call",
-    "Conversation",
-    "Image",
-    "LLMCall",
-    "Part",
-    "Redacted",
-    "Result",
-    "Text",
-    "Thinking",
-    "ToolChoice",
-    "Turn",
-    "function_parameters",
-    "instruction_text",
-    "native_spec",
-    "read_conversation",
-    "read_tool_choice",
-    "safe_id",
-]
-
 # -- turns and parts --
 
 
@@ -233,13 +213,14 @@ def _turn(message: Message, names: Mapping[str, str]) -> Turn:
 
 def _result(message: Message, names: Mapping[str, str]) -> Result:
     call_id = message.tool_call_id or ""
-    parts = [part for part in _parts(message, names) if isinstance(part, Text | Image)]
-    blocks = [] if isinstance(message.content, str) else message.content
-    for block in blocks:
-        if block.type == "tool_result":
-            call_id = call_id or block.tool_call_id
-            parts += _output(block.output)
-    return Result(call_id, message.name or names.get(call_id, ""), tuple(parts))
+    shown: list[Text | Image] = []
+    for part in _parts(message, names):
+        if isinstance(part, Result):
+            call_id = call_id or part.call_id
+            shown += part.parts
+        elif isinstance(part, Text | Image):
+            shown.append(part)
+    return Result(call_id, message.name or names.get(call_id, ""), tuple(shown))
 
 
 def _parts(message: Message, names: Mapping[str, str]) -> list[Part]:

@@ -26,8 +26,6 @@ from amplifier_kit.awaitable import DONE
 from amplifier_kit.engine.stream_events import BlockType, StreamEmitter
 from amplifier_kit.llm.prices import Tokens
 
-__all__ = ["Answer", "FinishReason", "LLMResponse"]
-
 #: Why an answer ended, in the same words for all services.
 FinishReason = Literal["stop", "tool_use", "length", "content_filter"]
 

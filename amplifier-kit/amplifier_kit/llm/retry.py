@@ -21,8 +21,6 @@ from amplifier_kit.llm.response import Answer
 if TYPE_CHECKING:
     from amplifier_kit.llm.provider import LLMProvider
 
-__all__ = ["CIRCUIT_EVENTS", "CONCURRENCY_EVENT", "Attempts"]
-
 CONCURRENCY_EVENT: Final = "provider:concurrency"
 _CIRCUIT_OPEN: Final = "provider:circuit_open"
 _CIRCUIT_CLOSED: Final = "provider:circuit_closed"

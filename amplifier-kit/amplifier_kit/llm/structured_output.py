@@ -14,8 +14,6 @@ from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormatJsonSchema, TextBlock, ToolSpec
 from amplifier_kit.llm.response import LLMResponse
 
-__all__ = ["ANSWER_TOOL", "Mode", "OutputMismatchError", "Shape", "closed_schema", "shape_of"]
-
 Mode = Literal["native", "tool", "prompt"]
 
 ANSWER_TOOL: Final = "final_answer"

@@ -10,8 +10,6 @@ from amplifier_kit.config import expects
 from amplifier_kit.llm import ProviderConfig
 from amplifier_kit.llm.config import Name, Number, PositiveWhole, Switch, Temperature, Whole, to_number
 
-__all__ = ["DEFAULT_MODEL", "AnthropicConfig"]
-
 DEFAULT_MODEL: Final = "claude-sonnet-4-6"
 
 

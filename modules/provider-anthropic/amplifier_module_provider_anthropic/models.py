@@ -8,8 +8,6 @@ from typing import Final
 
 from amplifier_core import ModelInfo, capabilities
 
-__all__ = ["Abilities", "abilities_of", "model_info"]
-
 _NEW_NAME: Final = re.compile(r"claude-(?P<family>[a-z]+)-(?P<major>\d)(?:-(?P<minor>\d{1,2}))?(?![\d])")
 _OLD_NAME: Final = re.compile(r"claude-(?P<major>3)(?:-(?P<minor>\d))?-(?P<family>[a-z]+)")
 _MILLION: Final = 1_000_000

@@ -31,8 +31,6 @@ from amplifier_module_provider_anthropic.models import abilities_of, model_info
 from amplifier_module_provider_anthropic.request import RAW_CONTENT, build_payload
 from amplifier_module_provider_anthropic.response import OWN_BLOCKS, StreamReader
 
-__all__ = ["EVENTS", "AnthropicProvider"]
-
 logger = logging.getLogger(__name__)
 
 FALLBACK_EVENT: Final = "provider:fallback"

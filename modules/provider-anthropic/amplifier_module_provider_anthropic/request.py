@@ -31,8 +31,6 @@ from amplifier_kit.llm import (
 from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.models import Abilities, abilities_of
 
-__all__ = ["ORIGIN", "RAW_CONTENT", "build_payload", "messages_of"]
-
 # -- messages --
 
 

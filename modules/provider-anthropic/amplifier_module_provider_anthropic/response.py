@@ -9,8 +9,6 @@ from typing import Any, Final
 from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm import Answer, FinishReason, Tokens
 
-__all__ = ["OWN_BLOCKS", "StreamReader"]
-
 _REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",

@@ -12,8 +12,6 @@ from amplifier_kit.llm import env_or_config
 from amplifier_kit.llm.config import Name, Switch, to_switch
 from amplifier_kit.llm.responses import ResponsesConfig
 
-__all__ = ["DEFAULT_DEPLOYMENT", "KEY_NAMES", "AzureConfig", "AzureResource"]
-
 DEFAULT_DEPLOYMENT: Final = "gpt-5.4"
 KEY_NAMES: Final = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_KEY")
 

@@ -18,8 +18,6 @@ from amplifier_module_provider_azure_openai.config import (
     AzureResource,
 )
 
-__all__ = ["AzureOpenAIProvider"]
-
 _SCOPE: Final = "https://cognitiveservices.azure.com/.default"
 
 

@@ -13,8 +13,6 @@ from amplifier_kit.llm.chat import ChatConfig, ChatProvider
 from amplifier_kit.llm.config import Name
 from amplifier_kit.llm.openai_sdk import NO_KEY
 
-__all__ = ["ChatCompletionsConfig", "ChatCompletionsProvider", "Server", "find_server"]
-
 DEFAULT_NAME: Final = "chat-completions"
 DEFAULT_MODEL: Final = "default"
 KEY_NAMES: Final = ("CHAT_COMPLETIONS_API_KEY",)

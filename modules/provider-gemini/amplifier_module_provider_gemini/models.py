@@ -8,8 +8,6 @@ from typing import Final
 
 from amplifier_core import ModelInfo, capabilities
 
-__all__ = ["Abilities", "abilities_of", "model_info"]
-
 _VERSION: Final = re.compile(r"gemini-(?P<major>\d+)(?:\.(?P<minor>\d+))?(?!\d)")
 _MILLION: Final = 1_048_576
 

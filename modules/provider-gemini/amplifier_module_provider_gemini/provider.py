@@ -35,8 +35,6 @@ from amplifier_module_provider_gemini.models import abilities_of, model_info
 from amplifier_module_provider_gemini.request import build_payload
 from amplifier_module_provider_gemini.response import StreamReader
 
-__all__ = ["EVENTS", "GeminiConfig", "GeminiProvider"]
-
 logger = logging.getLogger(__name__)
 
 THINKING_EVENT: Final = "thinking:final"

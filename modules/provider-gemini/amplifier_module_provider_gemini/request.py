@@ -33,8 +33,6 @@ from amplifier_module_provider_gemini.models import Abilities, abilities_of
 if TYPE_CHECKING:
     from amplifier_module_provider_gemini.provider import GeminiConfig
 
-__all__ = ["ORIGIN", "RAW_CONTENT", "SIGNATURE", "TEXT_SIGNATURE", "build_payload", "contents_of"]
-
 ORIGIN: Final = "gemini"
 #: Where a message keeps its original parts, when it used tools that run at Google's.
 RAW_CONTENT: Final = "gemini:content"

@@ -12,8 +12,6 @@ from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm import Answer, FinishReason, Tokens
 from amplifier_module_provider_gemini.request import RAW_CONTENT, SIGNATURE, TEXT_SIGNATURE
 
-__all__ = ["StreamReader"]
-
 _REASONS: Final[dict[str, FinishReason]] = {"STOP": "stop", "MAX_TOKENS": "length"}
 _FILTERED: Final = frozenset(
     {

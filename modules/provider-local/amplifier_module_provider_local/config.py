@@ -12,8 +12,6 @@ from amplifier_kit.config import PathText, expects
 from amplifier_kit.llm import ProviderConfig
 from amplifier_kit.llm.config import Name, Number, PositiveNumber, PositiveWhole, Switch, Temperature, Whole, to_number
 
-__all__ = ["SMALL_MODEL", "LocalConfig"]
-
 #: The model that `amplifier provider install local` brings.
 SMALL_MODEL: Final = "smollm2-135m"
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-__all__ = ["ModelFile", "NotGGUFError", "read_model_file"]
-
 _MAGIC: Final = b"GGUF"
 #: Plain values by their number in the format, as `struct` reads them.
 _PLAIN: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}

@@ -13,8 +13,6 @@ from typing import Any, Final
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm import native_spec, read_tool_choice
 
-__all__ = ["CALL_END", "CALL_START", "Choice", "choice_of", "grammar_of", "offered", "readable_schema"]
-
 CALL_START: Final = "<tool_call>"
 CALL_END: Final = "</tool_call>"
 _MOST_CALLS: Final = 4

@@ -25,8 +25,6 @@ from amplifier_kit.llm import http_client
 if TYPE_CHECKING:
     from amplifier_kit.guard.processes.launch import Process
 
-__all__ = ["Host", "Lease", "Load", "OnLoad", "host_for"]
-
 _PROGRAM: Final = Path(__file__).with_name("child.py")
 #: Only a name: the connection uses the socket.
 _ADDRESS: Final = "http://localhost"

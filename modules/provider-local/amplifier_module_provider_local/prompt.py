@@ -16,8 +16,6 @@ from amplifier_core.message_models import ToolSpec
 from amplifier_kit.llm import Call, Conversation, Image, Part, Result, Text, Turn, instruction_text
 from amplifier_module_provider_local.grammar import CALL_END, CALL_START
 
-__all__ = ["LEAN_SYSTEM", "LONGEST_LEAN_SYSTEM", "messages_of"]
-
 #: The instructions of a small model, in place of longer ones.
 LEAN_SYSTEM: Final = (
     "You are Amplifier, a small and helpful assistant that runs on the user's own machine. Answer briefly and plainly. "

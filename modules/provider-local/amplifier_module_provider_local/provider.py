@@ -34,8 +34,6 @@ from amplifier_module_provider_local.host import Lease, Load
 from amplifier_module_provider_local.prompt import LONGEST_LEAN_SYSTEM, messages_of
 from amplifier_module_provider_local.response import CallReader, chunks_of
 
-__all__ = ["EVENTS", "SMALL_MODEL", "LocalProvider"]
-
 #: Progress before the answer begins: `phase` is loading, loaded or reading; `message` is for people.
 PROGRESS_EVENT: Final = "provider:progress"
 #: Emitted when a small model gets fewer tools or shorter instructions than the session has.

@@ -12,8 +12,6 @@ from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.llm import Answer, ServiceError
 from amplifier_module_provider_local.grammar import CALL_END, CALL_START
 
-__all__ = ["CallReader", "chunks_of"]
-
 _HEAD: Final = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*(?=\S)')
 _LONGEST_HEAD: Final = 1000
 

@@ -8,8 +8,6 @@ from pydantic import BeforeValidator, Field
 
 from amplifier_kit.config import Config, PathText, expects
 
-__all__ = ["MockConfig"]
-
 _Responses = Annotated[
     list[Any] | tuple[Any, ...] | str, expects("a list of texts, or of mappings with `text` and `thinking`")
 ]

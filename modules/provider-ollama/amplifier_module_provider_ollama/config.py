@@ -11,8 +11,6 @@ from pydantic import Field
 from amplifier_kit.llm import ProviderConfig, env_or_config
 from amplifier_kit.llm.config import Name, PositiveNumber, PositiveWhole, Switch, Temperature, Whole
 
-__all__ = ["DEFAULT_MODEL", "OllamaConfig", "host_of"]
-
 DEFAULT_MODEL: Final = "llama3.2:3b"
 
 _PORT: Final = 11434

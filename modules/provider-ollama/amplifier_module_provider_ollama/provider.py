@@ -30,8 +30,6 @@ from amplifier_module_provider_ollama.config import OllamaConfig, host_of
 from amplifier_module_provider_ollama.request import build_payload
 from amplifier_module_provider_ollama.response import OllamaError, read_lines
 
-__all__ = ["EVENTS", "OllamaProvider"]
-
 logger = logging.getLogger(__name__)
 
 PULL_EVENT: Final = "provider:pull"

@@ -23,8 +23,6 @@ from amplifier_kit.llm import (
 )
 from amplifier_module_provider_ollama.config import OllamaConfig
 
-__all__ = ["ORIGIN", "build_payload", "messages_of"]
-
 # -- messages --
 
 

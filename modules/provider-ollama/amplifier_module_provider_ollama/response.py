@@ -10,8 +10,6 @@ from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.usage import Counts
 from amplifier_kit.llm import Answer, FinishReason, ServiceError, Tokens
 
-__all__ = ["OllamaError", "read_lines"]
-
 _TIMES: Final = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
 

@@ -13,8 +13,6 @@ from amplifier_kit.llm.config import Name
 from amplifier_kit.llm.responses import ResponsesConfig, ResponsesProvider
 from amplifier_kit.llm.responses.config import Retention
 
-__all__ = ["OpenAIConfig", "OpenAIProvider"]
-
 _BASE_URL: Final = "https://api.openai.com/v1"
 
 

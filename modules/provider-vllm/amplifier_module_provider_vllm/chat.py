@@ -12,8 +12,6 @@ from amplifier_kit.llm.chat import CHAT, ChatProvider
 from amplifier_module_provider_vllm.config import KEY_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.provider import CONTEXT_WINDOW, MAX_OUTPUT_TOKENS, wizard_fields
 
-__all__ = ["VLLMChatProvider"]
-
 
 class VLLMChatProvider(ChatProvider):
     """Answer through the chat completions of a vLLM server."""

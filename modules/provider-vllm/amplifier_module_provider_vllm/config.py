@@ -11,8 +11,6 @@ from amplifier_kit.llm.config import Name, Number, PositiveNumber, Temperature, 
 from amplifier_kit.llm.responses import ResponsesConfig
 from amplifier_kit.llm.responses.config import Chaining
 
-__all__ = ["DEFAULT_MODEL", "KEY_NAMES", "URL_NAMES", "VLLMConfig"]
-
 DEFAULT_MODEL: Final = "openai/gpt-oss-20b"
 URL_NAMES: Final = ("VLLM_BASE_URL",)
 KEY_NAMES: Final = ("VLLM_API_KEY",)

@@ -11,8 +11,6 @@ from typing import Any
 
 from amplifier_kit.llm import Conversation, Image, Result, Text, Turn, instruction_text
 
-__all__ = ["plain_items", "plain_turns"]
-
 
 def plain_turns(conversation: Conversation, *, keeps_roles: bool) -> Conversation:
     """Return a conversation with images in user turns, and late instructions as well, unless `keeps_roles`."""

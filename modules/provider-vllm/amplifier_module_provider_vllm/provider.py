@@ -17,8 +17,6 @@ from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_module_provider_vllm.config import DEFAULT_MODEL, KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.plain import plain_items, plain_turns
 
-__all__ = ["VLLMProvider", "wizard_fields"]
-
 #: Limits of models, unless the server or the config has others.
 CONTEXT_WINDOW: Final = 128_000
 MAX_OUTPUT_TOKENS: Final = 32_768

@@ -9,9 +9,6 @@ from pydantic import BeforeValidator, Field, Strict
 from amplifier_kit.config import expects
 from amplifier_kit.llm.config import AnyWhole, Name, Number, PositiveNumber, ProviderConfig, Switch, Temperature, Whole
 
-__all__ = ["ChatConfig"]
-
-
 _StopTexts = Annotated[
     tuple[Annotated[str, Field(min_length=1)], ...],
     Strict(False),

@@ -20,8 +20,6 @@ from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer, LLMResponse
 from amplifier_kit.llm.structured_output import Mode
 
-__all__ = ["CHAT", "ChatProvider", "describe_model", "is_chat_model"]
-
 logger = logging.getLogger(__name__)
 
 # -- models --

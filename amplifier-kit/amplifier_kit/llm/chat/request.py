@@ -29,8 +29,6 @@ from amplifier_kit.llm.request import (
 )
 from amplifier_kit.llm.structured_output import Shape
 
-__all__ = ["ORIGIN", "REASONING_FIELD", "REASONING_FIELDS", "chat_payload", "messages_of"]
-
 # -- messages --
 
 

@@ -16,8 +16,6 @@ from amplifier_kit.llm.openai_sdk import plain_stream
 from amplifier_kit.llm.prices import Tokens
 from amplifier_kit.llm.response import Answer, FinishReason
 
-__all__ = ["ChatReader", "StreamedCalls", "ThinkTags", "read_chat"]
-
 _REASONS: Final[dict[str, FinishReason]] = {
     "length": "length",
     "max_tokens": "length",

@@ -20,8 +20,6 @@ from amplifier_kit.llm.config import (
 )
 from amplifier_kit.llm.responses.models import EFFORTS
 
-__all__ = ["Chaining", "ResponsesConfig", "Retention"]
-
 
 def _as_reasoning(value: Any) -> Any:
     return value if isinstance(value, Mapping) else {"effort": value}

@@ -8,8 +8,6 @@ from typing import Final
 
 from amplifier_core import ModelInfo, capabilities
 
-__all__ = ["EFFORTS", "Abilities", "abilities_of", "describe"]
-
 #: Reasoning efforts, from least to most.
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 

@@ -33,8 +33,6 @@ from amplifier_kit.llm.responses.request import (
 from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_kit.llm.structured_output import Mode, shape_of
 
-__all__ = ["RESPONSES_EVENTS", "ResponsesProvider"]
-
 logger = logging.getLogger(__name__)
 
 CONTINUATION_EVENT: Final = "provider:incomplete_continuation"

@@ -31,23 +31,6 @@ from amplifier_kit.llm.responses.config import ResponsesConfig
 from amplifier_kit.llm.responses.models import Abilities
 from amplifier_kit.llm.structured_output import Shape, closed_schema
 
-__all__ = [
-    "PATCH_CALL",
-    "PATCH_TOOL",
-    "Item",
-    "Link",
-    "build_payload",
-    "chain_key",
-    "digest_history",
-    "find_link",
-    "is_plain_object",
-    "item_key",
-    "items_of",
-    "output_key",
-    "reasoning_ids",
-    "without_last_reasoning",
-]
-
 logger = logging.getLogger(__name__)
 
 # -- items --

@@ -12,8 +12,6 @@ from amplifier_kit.llm.prices import Tokens
 from amplifier_kit.llm.response import Answer, FinishReason
 from amplifier_kit.llm.responses.request import PATCH_CALL, PATCH_TOOL, Item, item_key, without_last_reasoning
 
-__all__ = ["ResponseReader"]
-
 logger = logging.getLogger(__name__)
 
 #: Items that a message can hold; others come from tools that run at the service.
