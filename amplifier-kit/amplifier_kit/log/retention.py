@@ -16,9 +16,6 @@ from amplifier_kit.log.lock import LogLock
 
 _REFERENCE = re.compile(rb'"\$blob":\s*"(sha256:[0-9a-f]{64})"')
 _ROTATED = re.compile(r"^(.+)\.[1-9][0-9]*\.jsonl$")
-_BLOCK = 1 << 20
-#: A reference has at most this many bytes; blocks overlap by as much.
-_OVERLAP = 256
 #: Seconds after which a partly written blob is abandoned.
 _ABANDONED = 3600
 
@@ -104,18 +101,15 @@ def _reachable(store: BlobStore, logs: list[LogFiles]) -> set[str]:
 
 
 def _references_in(path: Path) -> Iterator[str]:
-    """Yield the blobs that a file refers to; read in blocks, since lines and blobs may be long."""
+    """Yield the blobs that a log file or a blob refers to."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
         return
     with file:
-        rest = b""
-        while block := file.read(_BLOCK):
-            text = rest + block
-            for match in _REFERENCE.finditer(text):
+        for line in file:
+            for match in _REFERENCE.finditer(line):
                 yield match[1].decode()
-            rest = text[-_OVERLAP:]
 
 
 def _blobs_in(folder: Path) -> Iterator[Path]:

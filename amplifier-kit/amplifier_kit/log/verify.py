@@ -77,7 +77,7 @@ class _Check:
         self._report = report
         self._blobs = blobs
         self._starts_late = starts_late
-        self._good_blobs: OrderedDict[str, None] = OrderedDict()
+        self._good_blobs: set[str] = set()
         #: The last lists.
         self._lists: OrderedDict[str, Chain] = OrderedDict()
 
@@ -142,9 +142,9 @@ class _Check:
         content = self._blobs.content(name)
         if len(content) != reference.get("bytes"):
             raise LookupError(f"Blob {name} has {len(content)} bytes, not {reference.get('bytes')!r}")
-        self._good_blobs[name] = None
-        if len(self._good_blobs) > _BLOBS_REMEMBERED:
-            self._good_blobs.popitem(last=False)
+        if len(self._good_blobs) >= _BLOBS_REMEMBERED:
+            self._good_blobs.clear()
+        self._good_blobs.add(name)
         if b'"$' in content:
             self._check_references(line, decode(content))
 

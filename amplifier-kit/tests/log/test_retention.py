@@ -128,17 +128,6 @@ def test_half_written_blobs(tmp_path: Path, record: Make) -> None:
     assert not half.exists()
 
 
-def test_references_across_the_border_of_a_block(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are read in blocks; a reference that lies across two of them is found."""
-    folder = tmp_path / "s"
-    with SessionLog(folder) as log:
-        for index in range(20):
-            log.write(record(large=f"{index}" * 5000, text="x" * index))
-    for size in range(50, 100):
-        monkeypatch.setattr("amplifier_kit.log.retention._BLOCK", size)
-        assert prune_blobs(folder).deleted == 0
-
-
 def test_logs_side_by_side(tmp_path: Path, record: Make) -> None:
     """Several logs in one folder share their blobs; all of them count, rotated files too."""
     for name in ("a.jsonl", "b.jsonl"):

@@ -310,19 +310,16 @@ class _Masker:
             kind = kinds.get(key) if type(key) is str else _DIRTY
             if kind is None:
                 kind = self._redactor._classify(key)
-            if kind == _DIRTY:
-                fields[_free(self._dirty_key(key), fields)] = self._under_dirty(key, item)
-            elif names_secret and key == "value":
-                fields[key] = self._blank(item)
+            name = _free(self._masked_key(key), fields) if kind == _DIRTY else key
+            if kind == _DIRTY and self._redactor._secrets and type(key) is str and is_secret_name(key):
+                kind = _SECRET
+            if names_secret and key == "value":
+                fields[name] = self._blank(item)
             else:
-                fields[key] = self._field(kind, key, item, value)
+                fields[name] = self._field(kind, key, item, value)
         return fields
 
-    def _under_dirty(self, key: Any, item: Any) -> Any:
-        secret = self._redactor._secrets and type(key) is str and is_secret_name(key) and may_be_secret(key, item)
-        return self._blank(item) if secret else self.copy(item)
-
-    def _field(self, kind: int, key: str, item: Any, around: Mapping[Any, Any]) -> Any:
+    def _field(self, kind: int, key: Any, item: Any, around: Mapping[Any, Any]) -> Any:
         if _PLAIN < kind <= _TIME and _is_spared(kind, item, around):
             return item
         if kind == _SECRET and may_be_secret(key, item):
@@ -353,10 +350,10 @@ class _Masker:
         fields: dict[Any, Any] = {}
         for key, item in value.items():
             spared = (key in ID_KEYS and is_id(item)) or (key in TIME_KEYS and is_time(item))
-            fields[_free(self._dirty_key(key), fields)] = item if spared else self._blank(item)
+            fields[_free(self._masked_key(key), fields)] = item if spared else self._blank(item)
         return fields
 
-    def _dirty_key(self, key: Any) -> Any:
+    def _masked_key(self, key: Any) -> Any:
         return self._text(key) if type(key) is str else self._scalar(key)
 
     def _scalar(self, value: Any) -> Any:
