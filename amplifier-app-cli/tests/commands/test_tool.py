@@ -191,10 +191,11 @@ def test_what_no_rule_covers_is_denied(amplifier: Amplifier, arguments: tuple[st
 def test_person_at_the_terminal_is_asked(
     at_terminal: Callable[..., Any], logged: Callable[..., list[dict[str, Any]]]
 ) -> None:
-    """At a terminal yes runs the tool, and no ends with 1; the log names the person."""
+    """At a terminal yes runs the tool, and no ends with 1, after its input was shown; the log names the person."""
     for answer, code in (("y", 0), ("n", 1)):
         child = at_terminal("tool", "invoke", "write", "path=.", TERM="dumb")
         child.expect("Allow filesystem.write")
+        child.expect(r"Allow\? \[y/n")
         child.sendline(answer)
         child.expect(pexpect.EOF)
         child.close()

@@ -13,11 +13,9 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import json_text, print_json
-from amplifier_core.approval import ApprovalHandler
 
 if TYPE_CHECKING:
     from amplifier_app_cli.commands.tool.turn import Hearing
-    from amplifier_core import ApprovalRequest, ApprovalResponse
     from amplifier_foundation.sessions import SessionRuntime
 
 
@@ -94,10 +92,31 @@ async def _invoked(
     from amplifier_foundation.sessions import SessionRuntime
 
     prepared = await prepared_bundle(bundle, trust=trust)
-    approval = _AtTerminal() if app.can_ask else None
-    runtime = SessionRuntime(prepared, approval_system=approval)
+    runtime = SessionRuntime(prepared)
+    if app.can_ask:
+        _ask_at_terminal(app, runtime)
     leave_out_keyless(runtime.session.config)
     return await _run(runtime, name, arguments)
+
+
+def _ask_at_terminal(app: App, runtime: SessionRuntime) -> None:
+    """Let the person at the terminal be the approval system of the session."""
+    from amplifier_app_cli.chat.approval import TerminalApproval
+    from amplifier_app_cli.chat.own_values import OwnValues
+    from amplifier_app_cli.running.person import TerminalPerson
+    from amplifier_foundation.approvals.answered_by import person_at
+
+    approval = TerminalApproval(
+        TerminalPerson(app.environ, pause=lambda: None),
+        runtime.prepared.project,
+        lambda value: runtime.redactor.scrub(value).value,
+        app.environ,
+        runtime.permissions,
+        answered_by=person_at("tool invoke"),
+        own_values=OwnValues.of_user(runtime.prepared.home),
+    )
+    approval.connect(runtime.session.coordinator)
+    runtime.session.coordinator.approval_system = approval
 
 
 async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -168,39 +187,3 @@ def _print(record: dict[str, Any]) -> None:
 def _why(record: dict[str, Any]) -> str | None:
     error = record["error"]
     return str(error.get("msg") or error.get("message") or record["status"]) if error else None
-
-
-class _AtTerminal(ApprovalHandler):
-    """Ask the person at the terminal."""
-
-    async def decide(self, request: ApprovalRequest) -> ApprovalResponse:
-        """Return what the person chose; no answer is a refusal."""
-        import asyncio
-        import threading
-
-        from amplifier_core import ApprovalResponse
-        from amplifier_foundation.approvals.answered_by import person_at
-
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bool] = loop.create_future()
-
-        def ask() -> None:
-            said = _confirmed(request.prompt or "")
-            try:
-                loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(said))
-            except RuntimeError:
-                pass  # the program ended meanwhile
-
-        # A thread that nobody waits for: Ctrl-C must not have to wait for an answer.
-        threading.Thread(target=ask, name="amplifier-approval", daemon=True).start()
-        is_allowed = await answer
-        return ApprovalResponse(approved=is_allowed, answered_by=person_at("tool invoke"))
-
-
-def _confirmed(prompt: str) -> bool:
-    from amplifier_app_cli.ui.plain import visible
-
-    try:
-        return click.confirm(visible(prompt), default=False, err=True)
-    except (click.Abort, OSError, ValueError):
-        return False
