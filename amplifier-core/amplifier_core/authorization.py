@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 Policy = Callable[[str, dict[str, Any]], Any]
 
 _VERDICTS: Final = ("allow", "deny", "ask")
-_NOBODY: Final = "kernel"
+_KERNEL: Final = "kernel"
 _PERSON: Final = "approval_system"
 _HOOK: Final = "hooks"
 _OPTIONS: Final = ("Allow", "Deny")
@@ -72,7 +72,7 @@ def registered_policy(name: str, policy: Policy, priority: int) -> RegisteredPol
     """Check the arguments of a registration; raise TypeError or ValueError for invalid ones."""
     if not isinstance(name, str):
         raise TypeError(f"register_policy: name must be a string, got {type(name).__name__}")
-    if name in (_NOBODY, _PERSON, _HOOK):
+    if name in (_KERNEL, _PERSON, _HOOK):
         raise ValueError(f"register_policy: the name {name!r} says that no policy decided; choose another")
     if not callable(policy):
         raise TypeError(f"register_policy: policy {name!r} must be callable, got {type(policy).__name__}")
@@ -89,7 +89,7 @@ def decide(opinions: Iterable[Opinion]) -> Opinion:
     for verdict in ("deny", "ask", "allow"):
         if verdict in first:
             return first[verdict]
-    return Opinion("deny", "no policy allows it", _NOBODY, {"kind": "nobody"})
+    return Opinion("deny", "no policy allows it", _KERNEL, {"kind": "nobody"})
 
 
 async def authorize(
@@ -176,7 +176,7 @@ async def _ask_for_policies(
         default="deny",
     )
     decision = await ask(coordinator, request)
-    reason, source = decision.text, _NOBODY
+    reason, source = decision.text, _KERNEL
     if decision.kind == "answer":
         reason, source = f"{'approved' if decision.granted else 'not approved'}: {decision.text}", _PERSON
     elif decision.kind == "hook":
@@ -276,6 +276,6 @@ async def report(coordinator: Any, outcome: Authorization, about: Mapping[str, A
     if outcome.granted:
         await coordinator.hooks.emit(APPROVAL_GRANTED, report)
         return
-    if outcome.source not in (_NOBODY, _PERSON):
+    if outcome.source not in (_KERNEL, _PERSON):
         await coordinator.hooks.emit(POLICY_VIOLATION, report)
     await coordinator.hooks.emit(APPROVAL_DENIED, report)

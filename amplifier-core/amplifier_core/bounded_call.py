@@ -259,7 +259,7 @@ class _Deadline:
         self._loop = asyncio.get_running_loop()
         self._gate: asyncio.Future[None] | None = None
         self._started = self._loop.time()
-        self._is_of_asking = _is_asking.get()
+        self._limits_asking = _is_asking.get()
         self._timer = self._loop.call_later(seconds, self._expire)
 
     def error(self) -> DeadlineExceeded:
@@ -269,7 +269,7 @@ class _Deadline:
         self._timer.cancel()
 
     def _expire(self) -> None:
-        if not self.expired and (more := self._time_given_back()) > 0:
+        if not self.expired and (more := self._extension()) > 0:
             self._timer = self._loop.call_later(more, self._expire)
             return
         self.abandoned = self.expired
@@ -277,10 +277,10 @@ class _Deadline:
         self._timer = self._loop.call_later(GRACE, self._expire)
         self._open()
 
-    def _time_given_back(self) -> float:
+    def _extension(self) -> float:
         """Return by how many seconds the deadline is extended because a person was asked meanwhile."""
         until = _asked_until.get(self._task) if self._task is not None else None
-        if until is None or until < self._started or self._is_of_asking:
+        if until is None or until < self._started or self._limits_asking:
             return 0
         return self.seconds if until == math.inf else until + self.seconds - self._loop.time()
 

@@ -150,8 +150,8 @@ async def retry_with_backoff(
 ) -> T:
     """Await `operation()` until it succeeds, at most `max_retries` + 1 times, and return its result.
 
-    Before each wait `on_retry(attempt, delay, error)` is awaited, attempts counted from 1. An error that is no
-    `LLMError` or not retryable is raised at once, the last one when the attempts are used up; each as itself.
+    Before each wait `on_retry(attempt, delay, error)` is awaited, attempts counted from 1. An error that is not an
+    `LLMError`, or not retryable, is raised at once, and the last one when all attempts have failed; each unchanged.
     """
     settings = RetryConfig() if config is None else config
     attempt = 0
