@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from inspect import isawaitable
 from typing import Any
 
-__all__ = ["DONE", "Done", "await_soon", "maybe_await", "plain_result"]
-
 #: Tasks started by `await_soon`, held here because asyncio holds them weakly.
 _running: set[Any] = set()
 

@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Final
 from amplifier_core.llm_errors import AbortError
 from amplifier_kit.awaitable import plain_result
 
-__all__ = ["BudgetExhaustedError", "require_allowance"]
-
 #: The capability of an app that limits spending: `check()` returns why nothing more may be spent, or None.
 BUDGET: Final = "session.budget"
 

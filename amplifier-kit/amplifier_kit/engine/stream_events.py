@@ -8,8 +8,6 @@ from typing import Any, Final, Literal
 
 from amplifier_kit.awaitable import DONE
 
-__all__ = ["STREAM_EVENTS", "BlockType", "StreamEmitter"]
-
 BlockType = Literal["text", "thinking", "tool_use"]
 
 _START: Final = "llm:stream_block_start"

@@ -15,8 +15,6 @@ from typing import Any, Final, TypeVar
 
 from amplifier_core.bounded_call import DeadlineExceeded, ForeignCancelled
 
-__all__ = ["GRACE", "Crashed", "Stopped", "cancel_and_wait", "run_bounded", "run_to_end", "start"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-__all__ = ["CHARACTERS_PER_TOKEN", "IMAGE_TOKENS", "estimate_all", "estimate_tokens", "is_image"]
-
 CHARACTERS_PER_TOKEN: Final = 4
 #: The most that models charge for an image of usual size, however many characters encode it.
 IMAGE_TOKENS: Final = 1600

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["call_in_progress", "dispatched"]
-
 #: The task of the innermost running call. Weak: tasks that outlive the call must not keep it alive.
 _task_of_call: ContextVar[weakref.ref[asyncio.Task[Any]] | None] = ContextVar("amplifier_task_of_call", default=None)
 

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from amplifier_kit.config import Config, Count, expects
 
-__all__ = ["UNLIMITED", "Limit", "LoopConfig"]
-
 #: The value of `max_iterations` for no limit.
 UNLIMITED: Final = -1
 

@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["LoopGuard", "Repetition", "Step"]
-
 #: The longest cycle that is detected, in iterations.
 _LONGEST: Final = 4
 

@@ -32,8 +32,6 @@ from amplifier_kit.engine.pairing import Repair, repair_pairing, tool_call_ids
 from amplifier_kit.engine.tasks import Crashed, Stopped, run_bounded, run_to_end
 from amplifier_kit.engine.tokens import estimate_all
 
-__all__ = ["LoopMemory", "ModelCaller", "RequestDenied"]
-
 #: The capability of an app that wants answers in a form: a ResponseFormatJson or a ResponseFormatJsonSchema.
 RESPONSE_FORMAT: Final = "session.response_format"
 #: The size of the second view of a request that was too long, as a share of the first.

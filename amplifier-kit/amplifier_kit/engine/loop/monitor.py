@@ -11,8 +11,6 @@ from typing import Any, Final
 from amplifier_kit.engine.loop.session import TurnSession
 from amplifier_kit.engine.tasks import cancel_and_wait, run_bounded, start
 
-__all__ = ["TurnMonitor"]
-
 #: Seconds between checks of the cancellation token, which has no callback for this.
 _POLL: Final = 0.05
 

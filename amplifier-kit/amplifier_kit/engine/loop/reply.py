@@ -13,8 +13,6 @@ from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.pairing import rename_calls, tool_call_ids, tool_call_names
 from amplifier_kit.engine.usage import InvalidUsageError, check_usage
 
-__all__ = ["Call", "Reply", "block_dict", "checked_usage", "read_reply"]
-
 #: Types that cannot carry token counts; a module's own objects can.
 _PLAIN = (str, bytes, bool, int, float, list, tuple, set)
 

@@ -13,8 +13,6 @@ from amplifier_core.message_models import Message, ToolSpec
 from amplifier_core.models import ContextInjection
 from amplifier_kit.awaitable import maybe_await
 
-__all__ = ["Choice", "build_messages", "build_tools", "choose_provider", "inject", "request_view"]
-
 logger = logging.getLogger(__name__)
 
 _DEFAULT_PRIORITY: Final = 100

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Any
 
 from amplifier_core.data import clean
 from amplifier_core.models import ContextInjection, HookResult
@@ -17,11 +17,7 @@ from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.tasks import run_to_end
 from amplifier_kit.guard.authorization import Permission, authorize
 
-__all__ = ["TurnSession", "changed_value", "ephemeral_injections"]
-
 logger = logging.getLogger(__name__)
-
-_SOURCE: Final = "orchestrator"
 
 
 class TurnSession:
@@ -67,7 +63,7 @@ class TurnSession:
     async def _process(self, verdict: HookResult, event: str) -> HookResult:
         process = getattr(self.coordinator, "process_hook_result", None)
         if process is not None:
-            remaining = await process(verdict, event, _SOURCE)
+            remaining = await process(verdict, event, "orchestrator")
             return remaining if isinstance(remaining, HookResult) else verdict
         if verdict.action == "ask_user":
             return HookResult(action="deny", reason="No approval system available")
@@ -98,7 +94,6 @@ class TurnSession:
 
     @property
     def cancellation(self) -> Any:
-        """Return the session's cancellation token, None when there is none."""
         return getattr(self.coordinator, "cancellation", None)
 
     @property
@@ -108,7 +103,6 @@ class TurnSession:
 
     @property
     def is_cancelled_immediately(self) -> bool:
-        """Return whether an immediate cancellation was requested."""
         return getattr(self.cancellation, "is_immediate", False) is True
 
     @property
@@ -123,7 +117,6 @@ class TurnSession:
         return state if isinstance(state, dict) else {}
 
     def capability(self, name: str) -> Any:
-        """Return a registered capability, or None."""
         get = getattr(self.coordinator, "get_capability", None)
         return get(name) if get is not None else None
 

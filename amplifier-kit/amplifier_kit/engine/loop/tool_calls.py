@@ -36,8 +36,6 @@ from amplifier_kit.engine.tasks import GRACE, cancel_and_wait, run_bounded, run_
 from amplifier_kit.engine.tool_dispatch import dispatched
 from amplifier_kit.guard.tool_action import action_of, question_of
 
-__all__ = ["EDITED_INPUT", "MAX_EDITS", "CallFailed", "CallResult", "RunningCall", "ToolRunner", "run_calls"]
-
 logger = logging.getLogger(__name__)
 
 #: The capability that returns the input a person wants instead.

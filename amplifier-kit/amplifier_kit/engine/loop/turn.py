@@ -35,8 +35,6 @@ from amplifier_kit.engine.loop.tool_calls import CallResult, ToolRunner
 from amplifier_kit.engine.pairing import tool_result
 from amplifier_kit.engine.tasks import Stopped, run_to_end
 
-__all__ = ["EXECUTION_HEARTBEAT", "LOOP_DETECTED", "Outcome", "Turn", "TurnLoop"]
-
 logger = logging.getLogger(__name__)
 
 EXECUTION_HEARTBEAT: Final = "execution:heartbeat"
@@ -121,7 +119,7 @@ class Turn:
     # -- for loops to override --
 
     def choose(self) -> Choice:
-        """Return the provider that answers this turn."""
+        """Return the provider that answers."""
         return choose_provider(self.providers, self.config.default_provider)
 
     async def before_request(self) -> None:
