@@ -105,9 +105,6 @@ def _rule(entry: object, where: str) -> Rule:
     if unknown:
         field = unknown[0] if isinstance(unknown[0], str) else None
         raise RuleError(f"unknown key {unknown[0]!r}: use {', '.join(_KEYS)}", field)
-    verdict = entry.get("verdict")
-    if verdict not in ("allow", "ask", "deny"):
-        raise RuleError(f"the verdict is {verdict!r}: use allow, ask or deny", "verdict")
     reason = entry.get("reason")
     if reason is not None and not isinstance(reason, str):
         raise RuleError(f"the reason is {_kind(reason)}, not a text", "reason")
@@ -118,7 +115,7 @@ def _rule(entry: object, where: str) -> Rule:
     patterns: dict[str, Any] = {key: entry.get(key) for key in _PATTERNS}
     kind = next((key for key in ("command", "path", "host") if patterns[key] is not None), None)
     return Rule(
-        cast(Verdict, verdict),
+        cast(Verdict, entry.get("verdict")),
         **patterns,
         reason=reason or "",
         match=_examples(entry.get("match"), "match", kind),
@@ -150,16 +147,8 @@ def _example_details(rule: Rule, example: Example) -> tuple[str, dict[str, Any]]
     usual = "process.exec" if example.command else "filesystem.read" if example.path else "network.fetch"
     action = example.action or (rule.action if rule.action and "*" not in rule.action else usual)
     tool = example.tool or (rule.tool if rule.tool and "*" not in rule.tool else "")
-    details: dict[str, Any] = {"tool_name": tool}
-    if example.command is not None:
-        details["command"] = example.command
-    elif example.path is not None:
-        details["path"] = example.path
-    elif example.host is not None and "://" in example.host:
-        details["tool_input"] = {"url": example.host}
-    elif example.host is not None:
-        details["host"] = example.host
-    return action, details
+    kind = next((key for key in ("command", "path", "host") if getattr(example, key) is not None), None)
+    return action, {"tool_name": tool} | ({} if kind is None else {kind: getattr(example, kind)})
 
 
 def _floor(entry: object, where: str) -> Rule | None:

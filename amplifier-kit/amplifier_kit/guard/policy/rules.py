@@ -74,7 +74,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.verdict not in ("allow", "ask", "deny"):
-            raise RuleError(f"the verdict {self.verdict!r} is not allow, ask or deny", "verdict")
+            raise RuleError(f"the verdict is {self.verdict!r}: use allow, ask or deny", "verdict")
         for field in ("action", "tool", "command", "path", "host"):
             _check_pattern(field, getattr(self, field))
         kinds = [field for field in ("command", "path", "host") if getattr(self, field) is not None]
