@@ -51,7 +51,7 @@ def assert_one_tree(ran: Any) -> None:
 @pytest.mark.parametrize(
     ("agent", "config", "sessions", "reason"),
     [
-        ("self", {"features": {"self_delegation": {"max_depth": 2}}}, 3, "Copies may start copies 2 times"),
+        ("self", {"features": {"self_delegation": {"max_depth": 2}}}, 3, "Copies of a session may be nested 2 deep"),
         ("explorer", {"settings": {"max_recursion_depth": 3}}, 4, "Delegation is limited to a depth of 3"),
     ],
 )
