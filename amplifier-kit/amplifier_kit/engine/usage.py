@@ -215,7 +215,7 @@ class UsageRecord(NamedTuple):
         cost = as_cost(known.get(_COST))
         return cls(
             **counts,
-            known_cost=cost or Decimal(0),
+            known_cost=Decimal(0) if cost is None else cost,
             priced=0 if cost is None else 1,
             unpriced=as_count(known.get(_UNPRICED)) or 0,
         )
