@@ -97,9 +97,10 @@ def _verdict_at(entry: Mapping[str, Any]) -> str:
 
 def _tools(floor: Mapping[str, Any], own: Any) -> Any:
     above = floor.get("tools")
-    if own is None or own == above or not isinstance(above, Mapping | None):
-        return above  # what cannot be read asks for every tool
-    if not isinstance(own, Mapping):
+    # hooks-approval asks for every tool when it cannot read this key, so an invalid value is the strictest one.
+    if own is None or own == above or not _is_readable(above):
+        return above
+    if not _is_readable(own):
         return own
     asked, wished = _needs(above or {}), _needs(own)
     # Where a parent goes by rules alone, what it does not name is not asked for.
@@ -114,18 +115,22 @@ def _tools(floor: Mapping[str, Any], own: Any) -> Any:
     return own if kept == wished else {name: {"require_approval": needs} for name, needs in kept.items()}
 
 
-def _needs(tools: Mapping[Any, Any]) -> dict[str, bool]:
-    """Return which tools are asked for, as hooks-approval reads it: what is no clear no is a yes."""
+def _is_readable(tools: Any) -> bool:
+    return tools is None or (isinstance(tools, Mapping) and all(isinstance(name, str) for name in tools))
+
+
+def _needs(tools: Mapping[str, Any]) -> dict[str, bool]:
+    """Return which tools need approval, as hooks-approval reads it: anything but a clear no is a yes."""
     needs: dict[str, bool] = {}
     for name, entry in tools.items():
         wanted = entry.get("require_approval") if isinstance(entry, Mapping) else entry
         if wanted is not None:
-            needs[str(name)] = wanted is not False
+            needs[name] = wanted is not False
     return needs
 
 
 def _longer(above: Any, own: Any) -> Any:
-    """Return the longer time; what is none is for ever."""
+    """Return the longer timeout; None means no timeout."""
     if _seconds(above) == math.inf or _seconds(own) == math.inf:
         return None
     return own if _seconds(own) >= _seconds(above) else above

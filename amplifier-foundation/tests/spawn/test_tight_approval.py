@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import create_test_coordinator
@@ -98,6 +98,7 @@ def test_a_child_asks_for_at_least_what_its_parent_asks_for(parent: Any, overlay
 
 
 @given(parents=st.lists(_ABOVE, min_size=1, max_size=2), own=_CONFIGS)
+@example(parents=[{"tools": {1: False}}, None], own={})
 def test_another_instance_is_no_looser_either(parents: list[Any], own: dict[str, Any]) -> None:
     """What the last instance says is what an app hears: one under a new id is held to all that the parent has."""
     above = [_entry(config, id=f"p{number}") for number, config in enumerate(parents)]
