@@ -181,15 +181,17 @@ async def test_waiting_is_measured(way: Way) -> None:
 
 async def test_waits_that_overlap_count_once() -> None:
     """Two questions that are open at the same time take the time of one."""
-    going = asyncio.Event()
+    going, both_open = asyncio.Event(), asyncio.Barrier(3)
 
     async def think(*question: Any) -> str:
+        await both_open.wait()
         await going.wait()
         return "Allow"
 
     asking = Asking(SimpleNamespace(request_approval=think))
     with measure_waits() as outer, measure_waits() as inner:
         both = [asyncio.ensure_future(asking.ask("policy")) for _ in range(2)]
+        await both_open.wait()
         await asyncio.sleep(0.05)
         going.set()
         await asyncio.gather(*both)
