@@ -91,6 +91,17 @@ def _no_secrets_of_other_tests() -> None:
         process._redactor = None  # type: ignore[attr-defined]
 
 
+@pytest.fixture(autouse=True)
+def _no_modules_of_other_tests() -> Iterator[None]:
+    """Forget the modules that a test imported from temporary folders: another test may have one of the same name."""
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        origin = getattr(sys.modules[name], "__file__", None)
+        if name.startswith("amplifier_module_") and origin and Path(origin).is_relative_to(tempfile.gettempdir()):
+            del sys.modules[name]
+
+
 class WarmPython:
     """A process that has imported the program, to fork others from; see tests/warm_python.py."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ANSWER = [{"text": "The answer."}]
-LOG_TROUBLE = "The session goes on; lines are lost until this is mended"
+LOG_TROUBLE = "The session continues; lines are lost until this is fixed"
 #: Runs the rest of its arguments in a file system view of its own, after the script that is its first one.
 NAMESPACE = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c"]
 

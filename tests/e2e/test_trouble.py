@@ -32,7 +32,7 @@ WAITING_LOOP = """
     async def mount(coordinator, config=None):
         await coordinator.mount("orchestrator", Loop())
 """
-TROUBLE = "The session goes on; lines are lost until this is mended"
+TROUBLE = "The session continues; lines are lost until this is fixed"
 
 
 def _limited(size: int) -> Any:

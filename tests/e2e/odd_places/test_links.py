@@ -139,7 +139,7 @@ def test_a_home_that_is_a_link_to_nothing(project: Any) -> None:
     project.home.symlink_to("/nonexistent/disk")
     done = project.go()
     _check_done(done)
-    assert done.stderr.count("lines are lost until this is mended") == 1
+    assert done.stderr.count("lines are lost until this is fixed") == 1
     assert done.stderr.count("Cannot write") == 1, done.stderr
 
 
