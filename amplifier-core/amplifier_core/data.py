@@ -87,7 +87,7 @@ def isolate(fields: dict[str, Any], times: int) -> tuple[dict[str, Any] | None, 
         elif kind not in _ATOMS:
             if kind is list and len(item) >= _LARGE and _is_plain(fields):
                 written = marshal.dumps(fields, 4)
-                if not _has_surrogate(written):
+                if b"\xed" not in written or not _has_surrogate(written):  # the first test is far cheaper
                     return None, partial(marshal.loads, written)
             fields[key] = item = _clean(item, path)
             is_flat = is_flat and type(item) is not dict and type(item) is not list
