@@ -171,6 +171,16 @@ def test_large_data_that_refers_to_itself() -> None:
         assert fresh() == clean(fields)
 
 
+@pytest.mark.parametrize("size", [2, 15, 16, 50])
+def test_what_occurs_twice_arrives_as_two(size: int) -> None:
+    """A handler that changes its copy in one place changes no other, whether the data is small or large."""
+    shared = {"text": "hello"}
+    _, fresh = isolate({"messages": [shared] * size, "last": shared}, 2)
+    copy = fresh()
+    copy["last"]["text"] = copy["messages"][0]["text"] = "changed"
+    assert [message["text"] for message in copy["messages"]] == ["changed", *["hello"] * (size - 1)]
+
+
 class Colour(str, Enum):  # noqa: UP042  # what older modules have
     RED = "red"
 

@@ -24,6 +24,7 @@ Answer = Literal["allow", "deny"]
 FILE: Final = "waiting-calls.json"
 #: Emitted for every answer that was given while a call waited.
 APPROVAL_ANSWERED: Final = "approval:answered"
+_MODULE_ASK: Final = "module.ask"
 _VERSION: Final = 1
 _ID_LENGTH: Final = 8
 
@@ -59,7 +60,10 @@ class PendingQuestion:
     @property
     def key(self) -> tuple[str, ...]:
         """Identify the question among those about its call; it stays the same when it is asked with a new id."""
-        return (self.action, self.about, *filter(None, (self.source, self.subject)))
+        # A module may ask several questions about one call. Only their texts tell them apart, and stay the same when
+        # they are asked again: the texts are compared, never interpreted.
+        text = self.prompt if self.action == _MODULE_ASK else ""
+        return (self.action, self.about, *filter(None, (self.source, self.subject, text)))
 
 
 @dataclass(frozen=True)

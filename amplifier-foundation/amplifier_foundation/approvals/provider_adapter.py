@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
@@ -211,10 +212,11 @@ class ProviderAdapter(ApprovalHandler):
         )
 
     def _timeout(self, request: ApprovalRequest) -> float | None:
-        """Return the shorter of the timeouts of the module and of the session."""
+        """Return the shorter of the timeouts of the module and of the session; None without a finite one."""
         session = self._coordinator.config.get("session")
         of_session = session.get("approval_timeout") if isinstance(session, Mapping) else None
-        return min((seconds for seconds in (request.timeout, of_session) if seconds is not None), default=None)
+        timeouts = (request.timeout, of_session)
+        return min((one for one in timeouts if one is not None and math.isfinite(one)), default=None)
 
     # -- calls --
 

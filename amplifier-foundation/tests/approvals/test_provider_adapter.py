@@ -198,6 +198,27 @@ async def test_session_has_a_deadline_too(world: _World) -> None:
     assert world.deciders() == [(None, {"kind": "timeout"})]
 
 
+async def test_session_that_waits_for_ever(world: _World) -> None:
+    """An infinite timeout is none: the request has no timeout, and whoever gives up has met nobody."""
+    timeouts: list[float | None] = []
+
+    class Silent(_Person):
+        async def decide(self, request: ApprovalRequest) -> Any:
+            timeouts.append(request.timeout)
+            return await super().decide(request)
+
+    class Impatient(_Published):
+        async def _decided(self, name: str, tool_input: dict[str, Any]) -> tuple[bool, str]:
+            request = ApprovalRequest(tool_name=name, action="run", risk_level="high")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(self.provider.request_approval(request), 0.05)
+            return False, "gave up"
+
+    await world.run(Silent(), module=Impatient, session={"approval_timeout": float("inf")})
+    assert (timeouts, world.tool.inputs) == ([None], [])
+    assert world.deciders() == [(None, {"kind": "nobody"})]
+
+
 async def test_system_that_says_so_itself(world: _World) -> None:
     """An approval system that tells of a timeout has told of one."""
     await world.run(_Person(ApprovalTimeoutError("too late")))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, HookResult
+from amplifier_core import AmplifierSession, ApprovalRequest, HookResult
 from amplifier_foundation.approvals.approvers import Unattended
 from amplifier_foundation.approvals.pending import PendingCall, PendingCalls, PendingCallsError, extra_details
 from amplifier_foundation.log import read_log
@@ -218,6 +218,34 @@ async def test_answer_is_for_the_hook_and_the_event_that_asked(world: _World) ->
     assert world.run_tool.inputs == []
     (call,) = world.waiting.list()
     assert [(one.prompt, one.answer) for one in call.questions] == [("Deploy to production?", None)]
+
+
+async def test_module_that_asks_several_questions_about_a_call(world: _World) -> None:
+    """Each question of a module is answered once; the answer to one does not replace that to another."""
+
+    class Module:
+        def __init__(self, coordinator: Any) -> None:
+            self.provider: Any = None
+            coordinator.register_capability("approval.register_provider", lambda one: setattr(self, "provider", one))
+            coordinator.hooks.register("tool:pre", self.on_call, name="module")
+
+        async def on_call(self, event: str, data: dict[str, Any]) -> HookResult:
+            for action, host in (("exec", "a"), ("network", "a"), ("network", "b")):
+                request = ApprovalRequest(
+                    tool_name=data["tool_name"], action=action, risk_level="high", details={"host": host}
+                )
+                if not (await self.provider.request_approval(request)).approved:
+                    return HookResult(action="deny", reason="not approved")
+            return HookResult(action="continue")
+
+    world.on_start = Module
+    await world.execute(_ASK_THEN_DONE)
+    for number in range(3):
+        (call,) = world.waiting.list()
+        assert [one.answer for one in call.questions] == [*["allow"] * number, None]
+        await world.answered()
+    assert world.run_tool.inputs == [{"command": "make"}]
+    assert world.waiting.list() == ()
 
 
 async def test_tool_that_asks_in_the_same_words(world: _World) -> None:

@@ -70,6 +70,8 @@ class Wire:
     error_codes: Mapping[str, ErrorType]
     #: Error codes and statuses of a service that is up but overloaded: wait longer than usual.
     overloaded: frozenset[str | int] = frozenset()
+    #: Whether users run such servers themselves: these may still be starting, and report invalid requests as 500.
+    is_self_hosted: bool = False
 
 
 ANTHROPIC: Final = Wire(
@@ -205,10 +207,11 @@ def _error_type(failure: Failure, wire: Wire) -> ErrorType:
     status, message, page = failure.status, failure.message.lower(), failure.page.lower()
     if failure.connection is not None:
         return failure.connection.error
-    if status in _STARTING_STATUSES and any(phrase in message or phrase in page for phrase in _STARTING):
-        return WarmingUpError
-    if status == 500 and any(phrase in message for phrase in _HOPELESS):
-        return InvalidRequestError
+    if wire.is_self_hosted:
+        if status in _STARTING_STATUSES and any(phrase in message or phrase in page for phrase in _STARTING):
+            return WarmingUpError
+        if status == 500 and any(phrase in message for phrase in _HOPELESS):
+            return InvalidRequestError
     if failure.is_page and status in (403, 429, 503):
         return ProviderUnavailableError  # the page of a gateway, not an answer of the service
     by_code = next((wire.error_codes[code] for code in failure.codes if code in wire.error_codes), None)

@@ -181,7 +181,10 @@ class Throttle:
         """Return the data of `provider:throttle` when the next call should wait, else None.
 
         The wait is `delay` seconds, or less when the limit resets earlier. A limit that was reset since does not count.
+        A `threshold` of 0 switches throttling off.
         """
+        if threshold <= 0:  # some services send a negative remainder
+            return None
         moment = time.time() if now is None else now
         scarce = [limit for limit in self._limits if limit.ratio < threshold]
         waits = {limit: delay if limit.reset is None else min(delay, limit.reset - moment) for limit in scarce}

@@ -9,8 +9,19 @@ import pytest
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_core.llm_errors import InvalidRequestError, NotFoundError, ProviderUnavailableError
 from amplifier_kit.config import read_config
-from amplifier_kit.llm import OPENAI, Endpoint, LLMCall, Shape, WarmingUpError, read_conversation, to_llm_error
-from amplifier_kit.llm.chat import ChatConfig, chat_payload, describe_model
+from amplifier_kit.llm import (
+    ANTHROPIC,
+    GEMINI,
+    OPENAI,
+    Endpoint,
+    LLMCall,
+    Shape,
+    WarmingUpError,
+    Wire,
+    read_conversation,
+    to_llm_error,
+)
+from amplifier_kit.llm.chat import CHAT, ChatConfig, chat_payload, describe_model
 from amplifier_testing.llm.rig import ask
 
 
@@ -145,7 +156,7 @@ class _Refused(Exception):
 )
 def test_what_servers_mean(status: int, text: str, kind: str, expected: type) -> None:
     """A server that is starting is worth waiting for, and what it can never do is not worth a second attempt."""
-    endpoint = Endpoint("here", OPENAI, scrub=lambda text: text.replace("mmproj", "***"))
+    endpoint = Endpoint("here", CHAT, scrub=lambda text: text.replace("mmproj", "***"))
     error = to_llm_error(_Refused(status, text, kind), endpoint, None)
     assert type(error) is expected
     if isinstance(error, WarmingUpError):
@@ -155,6 +166,15 @@ def test_what_servers_mean(status: int, text: str, kind: str, expected: type) ->
     elif isinstance(error, InvalidRequestError):
         assert not error.retryable
         assert "***" in str(error)
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, GEMINI, OPENAI], ids=lambda wire: wire.name)
+def test_what_hosted_services_mean(wire: Wire) -> None:
+    """The phrases of self-hosted servers mean nothing in the messages of a hosted service: its statuses are right."""
+    failed = to_llm_error(_Refused(500, "unsupported param: seed"), Endpoint("there", wire), None)
+    missing = to_llm_error(_Refused(404, "no such model: warmup"), Endpoint("there", wire), None)
+    assert (type(failed), failed.retryable) == (ProviderUnavailableError, True)
+    assert (type(missing), missing.retryable) == (NotFoundError, False)
 
 
 @pytest.mark.parametrize(

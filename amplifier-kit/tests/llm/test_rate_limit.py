@@ -61,6 +61,14 @@ def test_waits_only_when_little_is_left() -> None:
     assert throttle.due(0, 1.0, now=0) is None
 
 
+def test_negative_remainder_does_not_switch_throttling_on() -> None:
+    """A service that is overdrawn holds nobody up who has switched throttling off."""
+    throttle = Throttle()
+    throttle.learn({"x-ratelimit-limit-requests": "100", "x-ratelimit-remaining-requests": "-1"})
+    assert throttle.due(0.02, 1.0, now=0) is not None
+    assert throttle.due(0, 1.0, now=0) is None
+
+
 def test_no_longer_than_until_the_refill() -> None:
     """A limit that is full again does not hold anybody up."""
     throttle = Throttle()

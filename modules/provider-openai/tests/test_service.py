@@ -147,11 +147,13 @@ async def test_a_model_that_declines(rig: MakeRig) -> None:
         ({"code": "server_error", "message": "oops"}, ProviderUnavailableError, 3),
         ({"code": "rate_limit_exceeded", "message": "slow"}, RateLimitError, 3),
         ({"code": "image_too_large", "message": "too large"}, LLMError, 1),
+        ({"code": None, "message": "oops"}, ProviderUnavailableError, 3),
+        ({"code": None, "type": "rate_limit_exceeded", "message": "slow"}, RateLimitError, 3),
         (None, ProviderUnavailableError, 3),
     ],
 )
 async def test_failed_responses(
-    rig: MakeRig, error: dict[str, str] | None, expected: type[LLMError], requests: int
+    rig: MakeRig, error: dict[str, str | None] | None, expected: type[LLMError], requests: int
 ) -> None:
     """A response that failed is an error, tried again when that can help."""
     failed = WIRE.response([], status="failed", error=error)

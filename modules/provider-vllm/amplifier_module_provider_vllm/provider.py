@@ -32,7 +32,7 @@ class VLLMProvider(ResponsesProvider):
     id = "vllm"
     display_name = "vLLM"
     # The errors are OpenAI's, but OpenAI's service cannot read this server's reasoning.
-    wire: ClassVar[Wire] = replace(OPENAI, name="vllm")
+    wire: ClassVar[Wire] = replace(OPENAI, name="vllm", is_self_hosted=True)
     prefix: ClassVar[str] = "vllm"
     key_names = KEY_NAMES
     config_model = VLLMConfig

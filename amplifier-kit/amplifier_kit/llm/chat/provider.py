@@ -64,7 +64,7 @@ def is_chat_model(model: str) -> bool:
 
 
 #: Errors are those of OpenAI; thinking is not.
-CHAT: Final = replace(OPENAI, name=ORIGIN)
+CHAT: Final = replace(OPENAI, name=ORIGIN, is_self_hosted=True)
 
 #: Phrases of servers that refuse the response format of a request, not the request.
 _FORMAT_REFUSED: Final = (

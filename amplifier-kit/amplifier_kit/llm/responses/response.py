@@ -137,7 +137,8 @@ class ResponseReader:
         """Read the final response, with items that were not streamed; raises ServiceError for a failed one."""
         error, status = response.get("error"), response.get("status")
         if status == "failed" or error is not None:
-            raise _failure({"code": "server_error", **(error if isinstance(error, dict) else {"message": error})})
+            facts = error if isinstance(error, dict) else {"message": error}
+            raise _failure({**facts, "code": facts.get("code") or "server_error"})
         if not self.items:
             for index, item in enumerate(response.get("output") or ()):
                 await self._done(index, item)
@@ -275,7 +276,8 @@ class ResponseReader:
 
 def _failure(facts: Item) -> ServiceError:
     message = facts.get("message") or "the service gives no reason"
-    return ServiceError({"code": facts.get("code"), "message": str(message)})
+    # The `type` of an event is its own kind, and no error code: `to_llm_error` ignores "error".
+    return ServiceError({"code": facts.get("code"), "type": facts.get("type"), "message": str(message)})
 
 
 def _without_nulls(value: Any) -> Any:
