@@ -223,22 +223,22 @@ async def test_answer_is_for_the_hook_and_the_event_that_asked(world: _World) ->
 async def test_module_that_asks_several_questions_about_a_call(world: _World) -> None:
     """Each question of a module is answered once; the answer to one does not replace that to another."""
 
-    class Module:
-        def __init__(self, coordinator: Any) -> None:
-            self.provider: Any = None
-            coordinator.register_capability("approval.register_provider", lambda one: setattr(self, "provider", one))
-            coordinator.hooks.register("tool:pre", self.on_call, name="module")
+    def connect(coordinator: Any) -> None:
+        providers: list[Any] = []
 
-        async def on_call(self, event: str, data: dict[str, Any]) -> HookResult:
+        async def on_call(event: str, data: dict[str, Any]) -> HookResult:
             for action, host in (("exec", "a"), ("network", "a"), ("network", "b")):
                 request = ApprovalRequest(
                     tool_name=data["tool_name"], action=action, risk_level="high", details={"host": host}
                 )
-                if not (await self.provider.request_approval(request)).approved:
+                if not (await providers[0].request_approval(request)).approved:
                     return HookResult(action="deny", reason="not approved")
             return HookResult(action="continue")
 
-    world.on_start = Module
+        coordinator.register_capability("approval.register_provider", providers.append)
+        coordinator.hooks.register("tool:pre", on_call, name="module")
+
+    world.on_start = connect
     await world.execute(_ASK_THEN_DONE)
     for number in range(3):
         (call,) = world.waiting.list()
