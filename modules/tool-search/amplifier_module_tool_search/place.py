@@ -29,8 +29,9 @@ _SYSTEM: Final = ("/proc", "/sys", "/dev")
 class Place:
     """A folder or a file that is open; `close` it."""
 
+    fd = -1
+
     def __init__(self, fd: int, path: str, is_folder: bool, home: str) -> None:
-        self.fd = fd
         #: Where it really is.
         self.path = path
         self.is_folder = is_folder
@@ -38,6 +39,7 @@ class Place:
         self.is_in_repository = is_folder and _is_in_repository(path)
         shown = os.path.relpath(path, home) if is_inside(path, home) else path
         self._shown = "" if shown == "." else shown
+        self.fd = fd  # last: until here, the caller closes it
 
     def close(self) -> None:
         """Close it; idempotent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -229,3 +230,22 @@ async def test_nothing_stays_open(grep: Call, glob: Call, asked: Asked, write: W
     before = set(os.listdir("/proc/self/fd"))
     await search()
     assert len(os.listdir("/proc/self/fd")) <= len(before)
+
+
+def test_a_place_that_cannot_be_made_is_closed_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second close could hit a file that something else has opened meanwhile."""
+    closed: list[int] = []
+    close = os.close
+
+    def record(fd: int) -> None:
+        closed.append(fd)
+        close(fd)
+
+    def fail(path: str) -> bool:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(place_module, "_is_in_repository", fail)
+    monkeypatch.setattr(os, "close", record)
+    with contextlib.suppress(OSError):  # keeps no traceback, so that the place is deleted here
+        open_place(str(project), str(project))
+    assert len(closed) == 1

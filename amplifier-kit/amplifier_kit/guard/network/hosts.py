@@ -166,10 +166,13 @@ def _ipv4(text: str) -> str:
 
 def _as_c_library(text: str) -> str | None:
     """Return the address that `inet_aton` reads in up to four decimal, octal or hexadecimal numbers."""
-    if not all(map(_NUMBER.fullmatch, text.split("."))):
+    parts = text.split(".")
+    if not all(map(_NUMBER.fullmatch, parts)):
         return None
+    # Browsers read a bare `0x` as zero, `inet_aton` only on some systems.
+    numbers = ("0" if part == "0x" else part for part in parts)
     try:
-        return socket.inet_ntoa(socket.inet_aton(text))
+        return socket.inet_ntoa(socket.inet_aton(".".join(numbers)))
     except OSError:
         return None
 

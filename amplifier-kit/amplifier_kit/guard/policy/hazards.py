@@ -16,6 +16,8 @@ from amplifier_kit.guard.policy.segments import HOLE
 _SETTING: Final = re.compile(r"([^=\s]+?)[:+?!]*=(.*)", re.DOTALL)
 #: Longer chains of programs that start programs have no use.
 _MAX_STARTED: Final = 5
+#: Characters of a word or script in a message.
+_MAX_SHOWN: Final = 40
 
 
 def hazardous_word(words: tuple[str, ...]) -> str | None:
@@ -202,8 +204,14 @@ def _writes(command: Command, words: tuple[str, ...]) -> bool:
 
 
 def _shown(word: str) -> str:
-    """Return a word for a message, never empty."""
-    return word.replace(HOLE, "…")[:40] or "''"
+    """Return a word for a message, never empty; without the value of an option or setting, which may be a secret."""
+    return _shortened(word.partition("=")[0] or word)
+
+
+def _shortened(text: str) -> str:
+    """Return a text for a message, never empty. Redaction recognises the beginning of a secret by the mark of a cut."""
+    text = text.replace(HOLE, "…")
+    return f"{text[:_MAX_SHOWN]}…" if len(text) > _MAX_SHOWN else text or "''"
 
 
 def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
@@ -245,8 +253,8 @@ def hazardous_awk(words: tuple[str, ...]) -> str | None:
     at += words[at : at + 1] == ("--",)
     program, *files = words[at:] or ("",)
     if len(program) > _LONGEST or HOLE in program or _AWK_HAZARD.search(program.replace("||", " ").replace(">=", " ")):
-        return _shown(program)
-    return next((_shown(file) for file in files if "/inet" in file), None)
+        return _shortened(program)
+    return next((_shortened(file) for file in files if "/inet" in file), None)
 
 
 _PATTERN: Final = r"/(?:[^/\\\n]|\\.)*/[IM]*"
@@ -292,7 +300,7 @@ def hazardous_sed(words: tuple[str, ...]) -> str | None:
             scripts.append(value or following)
             at += not value
     scripts = scripts or operands[:1]
-    return next((_shown(script) for script in scripts if not _is_harmless(script)), None)
+    return next((_shortened(script) for script in scripts if not _is_harmless(script)), None)
 
 
 def _is_harmless(script: str) -> bool:

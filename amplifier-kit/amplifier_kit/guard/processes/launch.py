@@ -52,7 +52,8 @@ class ProcessOptions(TypedDict, total=False):
 def open_process(argv: Sequence[str], **options: Unpack[ProcessOptions]) -> Process:
     """Start a program by its absolute path; the caller waits for it or kills it. Streams are DEVNULL by default.
 
-    Raises OSError when it cannot be started, and ValueError for options that break the rules above.
+    Raises OSError when it cannot be started, ValueError for options that break the rules above, and TypeError for
+    unknown options.
     """
     import subprocess
 
@@ -70,6 +71,8 @@ async def open_process_with_protocol(
 
 
 def _popen_arguments(argv: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
+    if unknown := options.keys() - ProcessOptions.__annotations__.keys():
+        raise TypeError(f"unknown options to start a process: {', '.join(sorted(unknown))}")
     cwd = os.fspath(options.get("cwd", os.sep))
     if not argv or not os.path.isabs(argv[0]):
         raise ValueError(f"a program is started by its absolute path, not as {argv[0] if argv else ''!r}")

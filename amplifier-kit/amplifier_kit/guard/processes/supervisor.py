@@ -107,7 +107,9 @@ class Supervisor:
         self._must_stop = False
         self._terminated: set[int] = set()
         self._command = 0
+        self._has_started = False
         self._has_ended = False
+        self._errors, self._error_writer = os.pipe()
         self._wakeup, writer = os.pipe()
         os.set_blocking(self._wakeup, False)
         os.set_blocking(writer, False)
@@ -131,24 +133,22 @@ class Supervisor:
 
     def start(self, folder: bytes, argv: list[bytes]) -> None:
         """Start the command with empty input in a new session, which has no terminal."""
-        errors, error_writer = os.pipe()
         parent = os.getpid()
         self._command = os.fork()
         if not self._command:
-            _exec(folder, argv, error_writer, parent)
-        os.close(error_writer)
+            _exec(folder, argv, self._error_writer, parent)
+        os.close(self._error_writer)
         # Only the command holds its output streams, so that they end with it.
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        error = os.read(errors, 100).decode()  # empty once the pipe is closed by a successful exec
-        self.report(f"failed {error}" if error else f"started {self._command}")
 
     def wait(self) -> None:
         """Return when no descendant is left, or when those that are left survive SIGKILL."""
         poll = select.poll()
-        poll.register(0, select.POLLIN)
-        poll.register(self._wakeup, select.POLLIN)
+        # The start is waited for here too: entering a folder of a dead network share takes forever.
+        for source in (0, self._wakeup, self._errors):
+            poll.register(source, select.POLLIN)
         while self._reap():
             self._advance()
             if self._stage == _KILL and self._is_stage_over():
@@ -157,11 +157,21 @@ class Supervisor:
             for source, _ in poll.poll(self._poll_timeout()):
                 if source == self._wakeup:
                     os.read(source, 4096)
+                    continue
+                poll.unregister(source)
+                if source == self._errors:
+                    self._report_start()
                 else:
                     self._must_stop = True
-                    poll.unregister(0)
         if not self._is_subreaper and not self._keeps_background:
             self._signal(signal.SIGKILL, ())
+
+    def _report_start(self) -> None:
+        """Report once how the start went; the pipe of its errors has one, or is closed."""
+        if not self._has_started:
+            self._has_started = True
+            error = os.read(self._errors, 100).decode()  # empty when the pipe was closed by a successful exec
+            self.report(f"failed {error}" if error else f"started {self._command}")
 
     def _reap(self) -> bool:
         """Wait for children that have exited; return False when none is left."""
@@ -173,6 +183,7 @@ class Supervisor:
             if not pid:
                 return True
             if pid == self._command:
+                self._report_start()
                 self._has_ended = True
                 self.report(f"ended {os.waitstatus_to_exitcode(status)}")
 

@@ -212,8 +212,8 @@ class Redactor:
         """Return whether this is `{"name": "api_key", "value": ...}`."""
         if "value" in fields and self._secrets:
             for key in ("name", "key"):
-                name = fields.get(key)
-                if isinstance(name, str) and name not in self._allowed:
+                given = fields.get(key)
+                if isinstance(given, (str, bytes)) and (name := _name_of(given)) not in self._allowed:
                     return is_secret_name(name) and may_be_secret(name, fields["value"])
         return False
 
@@ -305,21 +305,22 @@ class _Masker:
     def _mapping(self, value: Mapping[Any, Any]) -> dict[Any, Any]:
         fields: dict[Any, Any] = {}
         kinds = self._redactor._kinds
-        names_secret = self._redactor._names_secret(value)
+        names_secret = self._redactor._names_secret({_name_of(key): item for key, item in value.items()})
         for key, item in value.items():
-            kind = kinds.get(key) if type(key) is str else _DIRTY
+            name = _name_of(key)
+            kind = kinds.get(name)
             if kind is None:
-                kind = self._redactor._classify(key)
-            name = _free(self._masked_key(key), fields) if kind == _DIRTY else key
-            if kind == _DIRTY and self._redactor._secrets and type(key) is str and is_secret_name(key):
+                kind = self._redactor._classify(name)
+            copied_key = _free(self._masked_key(key), fields) if kind == _DIRTY or type(key) is not str else key
+            if kind == _DIRTY and self._redactor._secrets and is_secret_name(name):
                 kind = _SECRET
-            if names_secret and key == "value":
-                fields[name] = self._blank(item)
+            if names_secret and name == "value":
+                fields[copied_key] = self._blank(item)
             else:
-                fields[name] = self._field(kind, key, item, value)
+                fields[copied_key] = self._field(kind, name, item, value)
         return fields
 
-    def _field(self, kind: int, key: Any, item: Any, around: Mapping[Any, Any]) -> Any:
+    def _field(self, kind: int, key: str, item: Any, around: Mapping[Any, Any]) -> Any:
         if _PLAIN < kind <= _TIME and _is_spared(kind, item, around):
             return item
         if kind == _SECRET and may_be_secret(key, item):
@@ -380,7 +381,9 @@ def _secret_items(items: list[Any]) -> set[int]:
         return {1}
     found = set()
     for at, (flag, value) in enumerate(pairwise(items), 1):
-        if type(flag) is not str or not flag.startswith("--") or type(value) is not str or value.startswith("-"):
+        if not isinstance(flag, str) or not flag.startswith("--"):
+            continue
+        if not isinstance(value, str) or value.startswith("-"):
             continue
         if flag_holds_secret(Found(flag, " ", value, quoted=False, after="")):
             found.add(at)
@@ -390,6 +393,13 @@ def _secret_items(items: list[Any]) -> set[int]:
 def _token(text: str) -> Any:
     """Return the text, or the length and hash of a long one."""
     return text if len(text) <= _LONGEST_REMEMBERED else (len(text), hash(text))
+
+
+def _name_of(key: Any) -> str:
+    """Return the name that a key of any type stands for; members of a `str` enum are written otherwise by `str`."""
+    if type(key) is str:
+        return key
+    return str.__str__(key) if isinstance(key, str) else _as_text(key)
 
 
 def _as_text(value: Any) -> str:

@@ -79,7 +79,9 @@ class SandboxConfig(Config):
 
     def shut(self) -> Self:
         """Return the strictest form of these settings, for an untrusted source."""
-        return type(self)(mode="required" if self.mode == "required" else "auto")
+        mode: Literal["required", "auto"] = "required" if self.mode == "required" else "auto"
+        # Every field is named, so that `from_config` keeps it over any base.
+        return type(self)(mode=mode, network=False, writable=(), readable=(), environment=())
 
     def is_looser(self, session: Any, module: Any) -> bool:
         """Return whether the module's config asked for more than these layered settings allow."""

@@ -40,6 +40,8 @@ _created: Final[set[str]] = set()
 #: Files that must not be there, by the number of running commands that might create them.
 _forbidden: Final[Counter[str]] = Counter()
 _forbidden_lock: Final = threading.Lock()
+#: Held while placeholders are removed: threads that lock the same folder would keep each other from it.
+_removal_lock: Final = threading.Lock()
 
 
 class Placeholder(NamedTuple):
@@ -125,8 +127,9 @@ class Placeholders:
                 logger.warning("a command made %s, which decides what git runs: it was removed", each.path)
         while self._locks:
             os.close(self._locks.pop())
-        while self._placeholders:
-            _remove(self._placeholders.pop())
+        with _removal_lock:
+            while self._placeholders:
+                _remove(self._placeholders.pop())
 
 
 @contextlib.contextmanager
@@ -203,5 +206,7 @@ def _remove(placeholder: Placeholder) -> None:
                 is_ours = _is_placeholder_file(file, content)
             if is_ours:
                 os.unlink(name, dir_fd=number)
+    except FileNotFoundError:
+        _created.discard(path)  # it was never created, or the user has removed it
     except OSError:
-        pass  # it was never created, is still needed, or has content of the user
+        pass  # it is still needed, or has content of the user

@@ -64,3 +64,11 @@ def test_port_is_no_part_of_a_host(text: str, host: str) -> None:
 def test_user_part_of_a_url_is_no_host() -> None:
     """What stands before the `@` is not where the request goes."""
     assert canonical_url_host("https://example.com@evil.net:8080/x") == "evil.net"
+
+
+@pytest.mark.parametrize(("text", "address"), [("0x", "0.0.0.0"), ("127.0x.1", "127.0.0.1")])
+def test_bare_hexadecimal_prefix_means_zero(text: str, address: str) -> None:
+    """Some programs read it so: a rule that denies the address denies this form of it."""
+    with pytest.raises(MalformedError) as caught:
+        canonical_host(text)
+    assert caught.value.meant == address

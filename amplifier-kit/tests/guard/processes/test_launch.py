@@ -191,6 +191,12 @@ async def test_start_for_an_event_loop_keeps_the_same_rules(project: Path) -> No
     assert not (project / "planted").exists()
 
 
+def test_an_unknown_option_is_refused() -> None:
+    """A misspelt option is an error: it may have been meant to protect something."""
+    with pytest.raises(TypeError, match="unknown options to start a process: untrused"):
+        open_process(["/bin/true"], environment={}, untrused=["/"])  # type: ignore[call-arg]
+
+
 def test_table_of_processes_is_not_asked_of_a_planted_ps(project: Path) -> None:
     """Where processes are listed by `ps`, it is the system's own, not the first one on PATH."""
     assert any(pid == os.getpid() for pid, _, _ in supervisor._read_ps())

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.processes import CommandSpec, Output, run
+from amplifier_kit.guard.processes import CommandSpec, Output, run, supervisor
 from amplifier_kit.guard.processes.running_command import COMMAND_ID, processes_with_id
 
 MakeOrder = Callable[..., CommandSpec]
@@ -192,3 +192,21 @@ async def test_the_command_is_not_in_the_supervisors_arguments(shell: MakeOrder)
     await run(shell("tr '\\0' ' ' < /proc/$PPID/cmdline # peculiar"), output := Output(1000), timeout=60)
     assert "supervisor.py" in output.shown().text
     assert "peculiar" not in output.shown().text
+
+
+async def test_a_command_that_hangs_before_it_starts(
+    shell: MakeOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deadline also ends a command that never gets into its folder, as on a dead network share."""
+    script = tmp_path / "hanging.py"
+    folder = str(Path(supervisor.__file__).parent)
+    script.write_text(
+        f"import os, sys, time\nsys.path.append({folder!r})\nimport supervisor\n"
+        "os.chdir = lambda _: time.sleep(600)\nsupervisor.main(sys.argv[1:])\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr("amplifier_kit.guard.processes.running_command._SUPERVISOR", str(script))
+    order = shell("true")
+    outcome = await asyncio.wait_for(run(order, Output(100), timeout=0.3), timeout=20)
+    assert (outcome.is_timed_out, outcome.returncode, outcome.alive) == (True, -signal.SIGTERM, ())
+    assert processes_with_id(order.command_id) == []

@@ -7,6 +7,7 @@ import json
 import string
 from collections import OrderedDict
 from decimal import Decimal
+from enum import Enum, StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -349,3 +350,38 @@ def test_memory_stays_bounded() -> None:
         redactor.scrub({f"key {number}": f"some text {number}"})
     assert len(redactor._kinds) <= 4096
     assert len(redactor._clean) <= 4097
+
+
+class _Field(StrEnum):
+    PASSWORD = "password"
+    NAME = "name"
+    VALUE = "value"
+
+
+class _OldField(str, Enum):  # noqa: UP042  (its `str` is `_OldField.PASSWORD`)
+    PASSWORD = "password"
+
+
+@pytest.mark.parametrize("key", [_Field.PASSWORD, _OldField.PASSWORD, b"password"])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_secret_name_of_another_type(key: Any, is_known: bool) -> None:
+    """A key that is a member of an enum or bytes names a secret as its text does, seen before or not."""
+    redactor = Redactor()
+    if is_known:
+        redactor.scrub({"password": "x"})
+    for value in ({key: "hunter2"}, {"name": key, "value": "hunter2"}, {"n": [{key: ["hunter2"]}]}):
+        assert "hunter2" not in str(redactor.scrub(value).value)
+
+
+def test_a_pair_with_names_of_another_type() -> None:
+    """`name` and `value`, and the options of a program, count in any type."""
+    for value in (
+        {_Field.NAME: "password", _Field.VALUE: "hunter2"},
+        {b"name": b"password", b"value": b"hunter2"},
+        [_Flag.PASSWORD, "hunter2"],
+    ):
+        assert "hunter2" not in str(Redactor().scrub(value).value)
+
+
+class _Flag(StrEnum):
+    PASSWORD = "--password"

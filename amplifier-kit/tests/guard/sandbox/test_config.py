@@ -96,3 +96,10 @@ def test_an_untrusted_project_opens_nothing(wanted: Any, left: SandboxConfig) ->
     assert settings_of(session.coordinator) == left
     session.coordinator.register_capability("plan.is_trusted", lambda module: module == "sandbox")
     assert settings_of(session.coordinator) == SandboxConfig.from_config(wanted)
+
+
+@given(settings=_CONFIGS, base=_CONFIGS)
+def test_nothing_opens_what_is_shut(settings: Any, base: Any) -> None:
+    """Read over any other settings, the strictest form stays as it is."""
+    shut = SandboxConfig.from_config(settings).shut()
+    assert SandboxConfig.from_config(shut, SandboxConfig.from_config(base)) == shut
