@@ -11,6 +11,7 @@ import logging
 import operator
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -283,7 +284,8 @@ class HookRegistry:
         answers: list[dict[str, Any]] = []
         for entry in handlers:
             try:
-                with acting(self._owner, entry.component, entry.module):
+                owner = self._owner
+                with nullcontext() if owner is None else acting(owner, entry.component, entry.module):
                     result = read_verdict(await call(task, timeout, entry.handler, event, fresh()))
             except (asyncio.CancelledError, *FATAL):
                 raise

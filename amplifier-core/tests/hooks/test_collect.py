@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import bounded_call
+from amplifier_core import ModuleCoordinator, bounded_call
+from amplifier_core.coordinator import get_context
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
+from amplifier_core.trace import open_module
 
 
 async def test_answers_in_order(hooks: HookRegistry) -> None:
@@ -50,6 +52,13 @@ async def test_handlers_get_the_plain_data(hooks: HookRegistry, data: Any) -> No
     await hooks.emit_and_collect("x:y", data)
     expected = {"a": [1], "2": "1.5"} if isinstance(data, dict) else [1, [2]] if isinstance(data, list) else data
     assert seen == [repr(expected)] * 2
+
+
+async def test_a_registry_without_a_session_keeps_the_current_one(hooks: HookRegistry) -> None:
+    """A handler of a standalone registry that is used inside a session still finds that session."""
+    hooks.register("x:y", lambda event, data: {"data": {"fragments": dict(get_context().fragments)}})
+    with open_module(ModuleCoordinator(), None):
+        assert await hooks.emit_and_collect("x:y", {}) == [{"fragments": {}}]
 
 
 async def test_failures_are_skipped(hooks: HookRegistry, reports: Any) -> None:

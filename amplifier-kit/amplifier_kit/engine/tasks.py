@@ -1,9 +1,8 @@
 """Run work in its own task: with a deadline, until a stop is requested, or to its end although the caller is cancelled.
 
 Late work is cancelled, gets GRACE seconds to clean up, and is then left running, because a tool or a child session may
-still have processes and files to close. Callbacks that own nothing are better called with the kernel's
-`amplifier_core.bounded_call.call`, which needs no task and closes them. Code that blocks without awaiting cannot be
-bounded by either.
+still have processes and files to close. The kernel's `amplifier_core.bounded_call.call` needs no task and closes late
+work, but SystemExit passes through it. Code that blocks without awaiting cannot be bounded by either.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from amplifier_core.bounded_call import DeadlineExceeded, ForeignCancelled
+from amplifier_core.data import describe
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,13 @@ _FINISH_SECONDS: Final = 5.0
 
 #: Unfinished tasks; held here because asyncio holds them weakly.
 _running: set[asyncio.Task[Any]] = set()
+
+
+class TimedOut(DeadlineExceeded):
+    """Work was not done within the timeout of the `run_bounded` that was called.
+
+    A deadline that the work itself ran into is a plain DeadlineExceeded.
+    """
 
 
 class Stopped(Exception):
@@ -51,10 +58,12 @@ def start(function: Callable[..., Awaitable[T]], *arguments: Any) -> asyncio.Tas
 async def _contain(function: Callable[..., Awaitable[T]], arguments: tuple[Any, ...]) -> T:
     try:
         return await function(*arguments)
+    except TimedOut as error:
+        raise DeadlineExceeded(str(error)) from error
     except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
-        raise Crashed(f"it ended in {type(error).__name__}: {error}") from error
+        raise Crashed(f"it ended in {type(error).__name__}: {describe(error)}") from error
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
@@ -71,7 +80,7 @@ async def run_bounded(
 ) -> T:
     """Return what `function` returns.
 
-    Raises what it raises; DeadlineExceeded after `timeout` seconds; Stopped when `stop` is done first; ForeignCancelled
+    Raises what it raises; TimedOut after `timeout` seconds; Stopped when `stop` is done first; ForeignCancelled
     when it cancelled itself; Crashed when it raised SystemExit or the like. Work that is not done by then, or when the
     caller is cancelled, is cancelled too.
     """
@@ -85,7 +94,7 @@ async def run_bounded(
         await cancel_and_wait(task)
     if stop is not None and stop.done():
         raise Stopped("the session must stop at once")
-    raise DeadlineExceeded(f"timeout after {timeout:g} s")
+    raise TimedOut(f"timeout after {timeout:g} s")
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[Any], grace: float | None = None) -> None:

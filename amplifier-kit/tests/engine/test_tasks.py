@@ -10,7 +10,7 @@ import pytest
 from amplifier_core.bounded_call import DeadlineExceeded, ForeignCancelled
 from amplifier_core.testing import wait_for
 from amplifier_kit.engine import tasks
-from amplifier_kit.engine.tasks import Crashed, Stopped, cancel_and_wait, run_bounded, run_to_end, start
+from amplifier_kit.engine.tasks import Crashed, Stopped, TimedOut, cancel_and_wait, run_bounded, run_to_end, start
 
 
 async def value() -> str:
@@ -119,8 +119,19 @@ async def test_work_that_is_dropped_before_its_first_step_is_no_loose_end() -> N
 
 async def test_a_deadline_ends_the_wait() -> None:
     """Work past its deadline is cancelled and reported as a timeout."""
-    with pytest.raises(DeadlineExceeded, match=r"timeout after 0\.01 s"):
+    with pytest.raises(TimedOut, match=r"timeout after 0\.01 s"):
         await run_bounded(for_ever, timeout=0.01)
+
+
+async def test_a_deadline_inside_the_work_is_not_the_callers() -> None:
+    """Work that ran into its own timeout raises DeadlineExceeded; only the timeout of the caller is TimedOut."""
+
+    async def work() -> None:
+        await run_bounded(for_ever, timeout=0.01)
+
+    with pytest.raises(DeadlineExceeded) as caught:
+        await run_bounded(work, timeout=60)
+    assert not isinstance(caught.value, TimedOut)
 
 
 async def test_a_stop_ends_the_wait() -> None:

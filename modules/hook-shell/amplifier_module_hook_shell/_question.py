@@ -7,11 +7,10 @@ import re
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from amplifier_core.bounded_call import DeadlineExceeded
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.awaitable import maybe_await, plain_result
 from amplifier_kit.engine.loop.request import choose_provider
-from amplifier_kit.engine.tasks import Stopped, run_bounded
+from amplifier_kit.engine.tasks import Stopped, TimedOut, run_bounded
 from amplifier_module_hook_shell._answer import Answer, AnswerError, read_json
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome
@@ -46,7 +45,7 @@ class Question:
             with self._span(f"hook:{hook.name}"):
                 said = await run_bounded(self._complete, hook.text, facts, timeout=timeout, stop=stop)
             return Outcome("ok", _read(hook, said))
-        except DeadlineExceeded:
+        except TimedOut:
             return Outcome("timeout", error=f"the model had no answer after {timeout:g} s")
         except Stopped:
             return Outcome("cancelled", error="the session was asked to stop")

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
-from amplifier_core.bounded_call import call, running_task
 from amplifier_core.events import PROVIDER_RESOLVE
 from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop import Choice, TurnSession
 from amplifier_kit.engine.loop.reply import read_reply
+from amplifier_kit.engine.tasks import run_bounded
 from amplifier_module_loop_streaming.config import Preference, StreamingConfig
 
 __all__ = ["Judge", "Judgement", "render_transcript"]
@@ -121,8 +121,12 @@ class Judge:
         """Return the first matching model of a provider; None when none matches or they cannot be listed in time."""
         if not set(pattern) & set("*?["):
             return pattern
+
+        async def list_models() -> Any:
+            return await maybe_await(self._providers[name].list_models())
+
         try:
-            models = await call(running_task(), _LIST_SECONDS, self._providers[name].list_models)
+            models = await run_bounded(list_models, timeout=_LIST_SECONDS)
         except Exception as error:
             logger.debug("Provider '%s' cannot list its models: %s", name, error)
             return None

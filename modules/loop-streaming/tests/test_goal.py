@@ -1,6 +1,7 @@
 """Goals: work goes on until the condition is met, the cap is reached, or nothing moves."""
 
 import asyncio
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -283,6 +284,21 @@ async def test_a_small_model_judges_where_there_is_one() -> None:
     [resolved] = rig.data("provider:resolve")
     assert (resolved["provider"], resolved["model"]) == ("anthropic", "claude-haiku-4-5")
     assert (resolved["role"], resolved["source"]) == ("fast", "goal_provider_preferences")
+
+
+async def test_a_provider_that_ends_the_program_instead_of_listing_models() -> None:
+    """The provider of the turn judges when the models of another cannot be listed."""
+
+    class Leaving(Listing):
+        async def list_models(self) -> list[ModelInfo]:
+            sys.exit(3)
+
+    rig = GoalRig(["NO"])
+    rig.providers["anthropic"] = judge = Leaving()
+    judge.priority = 500
+    await rig.pursue()
+    assert judge.requests == []
+    assert [resolved["source"] for resolved in rig.data("provider:resolve")] == ["turn"]
 
 
 async def test_a_resolver_of_roles_goes_first() -> None:

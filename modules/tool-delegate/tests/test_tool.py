@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import pytest
 
+from amplifier_core.bounded_call import DeadlineExceeded
 from amplifier_kit.engine.delegation import child_run
 from amplifier_kit.engine.delegation.session_ids import child_session_id
 
@@ -352,6 +354,28 @@ async def test_cost_that_is_never_told(world: Any, monkeypatch: pytest.MonkeyPat
     assert not result.success
     assert world.names == ["delegate:agent_spawned", "delegate:error"]
     assert "cost_usd" not in world.events[-1][1]
+
+
+async def test_cost_that_ends_the_program(world: Any) -> None:
+    """Whoever was to say what a child has cost and calls sys.exit does not keep its end back."""
+    await world.open()
+    world.coordinator.register_contributor("session.cost", f"delegate:{CHILD}", lambda: sys.exit(3))
+    await world.call(agent="explorer", instruction="x")
+    assert world.names == ["delegate:agent_spawned", "delegate:agent_completed"]
+    assert "cost_usd" not in world.events[-1][1]
+
+
+async def test_a_deadline_inside_a_child_is_not_its_timeout(world: Any) -> None:
+    """A child that fails by a deadline of its own has failed, also when the tool has no timeout."""
+    await world.open({"settings": {"timeout": None}})
+
+    async def fail() -> None:
+        raise DeadlineExceeded("timeout after 3 s")
+
+    world.behaviour = fail
+    result = await world.call(agent="explorer", instruction="x")
+    assert "failed: DeadlineExceeded: timeout after 3 s" in str(result.error)
+    assert world.names == ["delegate:agent_spawned", "delegate:error"]
 
 
 async def test_a_child_that_panics(world: Any) -> None:

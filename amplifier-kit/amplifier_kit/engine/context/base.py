@@ -197,6 +197,7 @@ class BaseContext:
         if view.tokens > budget.limit:
             return await self._give_up(budget, provider)
         if view.compacted is NOT_COMPACTED:  # a hook replaced the history
+            await self._skip(budget, "no_longer_needed", "a hook replaced the history")
             return view
         if denial is not None:
             logger.warning("%s: compaction was denied (%s), but the request would not fit otherwise", self.name, denial)

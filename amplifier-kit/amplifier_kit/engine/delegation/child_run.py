@@ -9,9 +9,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from amplifier_core.bounded_call import DeadlineExceeded, ForeignCancelled, call, running_task
+from amplifier_core.bounded_call import ForeignCancelled
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.delegation.request import DelegationConfig, DelegationError, DelegationRequest, error_text
-from amplifier_kit.engine.tasks import cancel_and_wait, run_bounded, run_to_end, start
+from amplifier_kit.engine.tasks import TimedOut, cancel_and_wait, run_bounded, run_to_end, start
 from amplifier_kit.engine.tool_dispatch import dispatched
 
 logger = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Outcome:
             failure = error
         elif isinstance(error, asyncio.CancelledError | ForeignCancelled):
             status, failure = "cancelled", DelegationError("cancelled", f"{name} was cancelled. {hint}")
-        elif isinstance(error, DeadlineExceeded):
+        elif isinstance(error, TimedOut):
             text = f"{name} timed out after {timeout:g} s. {hint} Ask for less at once"
             status, failure = "timeout", DelegationError("timeout", text)
         else:
@@ -180,8 +181,12 @@ class ChildRun:
         callback = next((entry["callback"] for entry in entries if entry.get("name") == name), None)
         if callback is None:
             return {}
+
+        async def ask() -> Any:
+            return await maybe_await(callback())
+
         try:
-            cost = await call(running_task(), _COST_SECONDS, callback)
+            cost = await run_bounded(ask, timeout=_COST_SECONDS)
         except Exception as error:
             logger.warning("The cost of child %s is unknown: %s", self.request.session_id, error)
             return {}

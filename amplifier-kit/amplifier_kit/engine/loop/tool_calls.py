@@ -22,9 +22,16 @@ from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.approval import WaitClock, measure_waits
-from amplifier_core.bounded_call import DeadlineExceeded
-from amplifier_core.data import clean
-from amplifier_core.events import APPROVAL_DENIED, POLICY_VIOLATION, TOOL_ERROR, TOOL_POST, TOOL_PRE
+from amplifier_core.data import clean, describe, reason
+from amplifier_core.events import (
+    APPROVAL_DENIED,
+    APPROVAL_GRANTED,
+    APPROVAL_REQUIRED,
+    POLICY_VIOLATION,
+    TOOL_ERROR,
+    TOOL_POST,
+    TOOL_PRE,
+)
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop.config import LoopConfig
@@ -32,7 +39,7 @@ from amplifier_kit.engine.loop.monitor import TurnMonitor
 from amplifier_kit.engine.loop.reply import Call
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
 from amplifier_kit.engine.pairing import tool_result
-from amplifier_kit.engine.tasks import GRACE, cancel_and_wait, run_bounded, run_to_end, start
+from amplifier_kit.engine.tasks import GRACE, TimedOut, cancel_and_wait, run_bounded, run_to_end, start
 from amplifier_kit.engine.tool_dispatch import dispatched
 from amplifier_kit.guard.tool_action import action_of, question_of
 
@@ -43,6 +50,7 @@ EDITED_INPUT: Final = "approval.edited_input"
 #: How often a person may change the input of one call before it is denied.
 MAX_EDITS: Final = 5
 
+_APPROVALS: Final = (APPROVAL_REQUIRED, APPROVAL_GRANTED, APPROVAL_DENIED)
 _CANCELLED: Final = "the call was cancelled before it was done; it may or may not have taken effect"
 _NOT_STARTED: Final = "the session was asked to stop before the call started; nothing was done"
 _NO_REASON: Final = "no reason given"
@@ -76,10 +84,10 @@ class CallFailed(Exception):
         self.source = source
 
     @classmethod
-    def by_hook(cls, reason: str | None, source: str | None) -> CallFailed:
+    def by_hook(cls, message: str | None, source: str | None) -> CallFailed:
         """Return the failure of a call that a hook denied."""
-        reason = reason or _NO_REASON
-        return cls("denied", reason, f"Denied by hook: {reason}", source)
+        message = message or _NO_REASON
+        return cls("denied", message, f"Denied by hook: {message}", source)
 
     @classmethod
     def cancelled(cls, tool_name: str, message: str = _CANCELLED) -> CallFailed:
@@ -100,6 +108,10 @@ class RunningCall:
         #: Whether approval:denied was emitted for its input.
         self.is_denial_reported = False
         self._clock = clock
+        #: When approval:required was emitted, and what the clock showed then; None while no question is open.
+        self._asked: tuple[float, int] | None = None
+        #: Milliseconds of waiting that only approval events tell of.
+        self._reported_ms: float = 0
         self._started = time.monotonic()
         self.payload: dict[str, Any] = {
             "tool_name": call.name,
@@ -122,9 +134,27 @@ class RunningCall:
         """Replace the input; from now on the events say that it is not the model's."""
         self.payload |= {"tool_input": tool_input, "edits": self.edits + 1}
 
+    def note_approval(self, event: str, data: Any) -> None:
+        """Take note of an approval event about this call.
+
+        The clock knows the questions of the kernel. A hook that asks a person itself only emits the events.
+        """
+        if event == APPROVAL_REQUIRED:
+            self._asked = (time.monotonic(), self._clock.ms)
+            return
+        if event == APPROVAL_DENIED:
+            self.is_denial_reported = True
+        asked, self._asked = self._asked, None
+        if asked is None or self._clock.ms != asked[1]:
+            return
+        waited = data.get("waited_ms") if isinstance(data, dict) else None
+        if not isinstance(waited, int | float):
+            waited = round((time.monotonic() - asked[0]) * 1000, 3)
+        self._reported_ms += waited
+
     def times(self) -> dict[str, float]:
         """Return how long the call has taken and, not included in that, how long people were waited for."""
-        waited = self._clock.ms
+        waited = self._clock.ms + self._reported_ms
         took = max(0.0, (time.monotonic() - self._started) * 1000 - waited)
         return {"duration_ms": round(took, 3)} | ({"waited_ms": waited} if waited else {})
 
@@ -133,9 +163,9 @@ class RunningCall:
 _running_call: ContextVar[RunningCall | None] = ContextVar("running_tool_call", default=None)
 
 
-def _note_denial(event: str, data: Any) -> None:
+def _note_approval(event: str, data: Any) -> None:
     if (running := _running_call.get()) is not None:
-        running.is_denial_reported = True
+        running.note_approval(event, data)
 
 
 class ToolRunner:
@@ -161,9 +191,8 @@ class ToolRunner:
         calls are too, and `results` returns what was done by then.
         """
         group = str(uuid.uuid4())
-        self._results.clear()
         register = getattr(self.session.hooks, "register", None)  # a test double may only record events
-        unregister = register(APPROVAL_DENIED, _note_denial, name="tool-call-denials") if register else None
+        unregister = [register(event, _note_approval, name="tool-call-approvals") for event in _APPROVALS if register]
         try:
             if self.parallel:
                 await self._run_in_parallel(calls, group)
@@ -171,9 +200,11 @@ class ToolRunner:
                 for number, call in enumerate(calls):
                     await self._run_in_parallel([call], group, number)
         finally:
-            if unregister is not None:
-                unregister()
-        return self.results(calls)
+            for remove in unregister:
+                remove()
+        results = self.results(calls)
+        self._results.clear()  # the next calls may have the same ids
+        return results
 
     def results(self, calls: Sequence[Call]) -> list[CallResult]:
         """Return one result per call; one without a result was cancelled."""
@@ -204,7 +235,7 @@ class ToolRunner:
             finally:
                 for task, call in tasks.items():
                     if task.done() and not task.cancelled():
-                        self._results[call.id] = task.result()
+                        self._results[call.id] = _result_of(task, call)
 
     async def _run_one(self, call: Call, group: str, number: int) -> CallResult:
         with measure_waits() as clock, self.session.span(f"tool:{call.name}"):
@@ -219,10 +250,10 @@ class ToolRunner:
                 await run_to_end(self._report_error, "cancelled", _CANCELLED, running)
                 raise
             except (Exception, SystemExit) as error:
-                message = f"a hook or policy ended in {type(error).__name__}: {error}"
+                message = f"the call ended in {type(error).__name__}: {describe(error)}"
                 logger.error("Call %s of tool '%s': %s", call.id, call.name, message, exc_info=error)
                 await self._report_error(type(error).__name__, message, running)
-                return CallResult(call, f"Error: {message}; the call may or may not have taken effect", True)
+                return CallResult(call, f"Error: {message}; it may or may not have taken effect", True)
 
     async def _run_steps(self, running: RunningCall) -> Any:
         """Return the content of the result; raise CallFailed when the tool returned none."""
@@ -292,8 +323,8 @@ class ToolRunner:
             raise CallFailed.by_hook(verdict.reason, self.session.hook_that_denied(verdict))
         is_changed, tool_input = changed_value(running.payload, verdict, "tool_input")
         if is_changed and not isinstance(tool_input, dict):
-            reason = f"a hook changed the input to {type(tool_input).__name__}, which no tool takes"
-            raise CallFailed.by_hook(reason, "orchestrator")
+            message = f"a hook changed the input to {type(tool_input).__name__}, which no tool takes"
+            raise CallFailed.by_hook(message, "orchestrator")
         checked: dict[str, Any] = tool_input
         return checked
 
@@ -338,11 +369,11 @@ class ToolRunner:
         try:
             with self._monitor.running(call_id, name):
                 returned = await run_bounded(self._call_tool, running, timeout=timeout)
-        except DeadlineExceeded:
+        except TimedOut:
             message = f"timeout: tool '{name}' was not done after {timeout:g} s and was stopped"
             raise CallFailed("timeout", message, f"Error: {message}; it may or may not have taken effect") from None
         except Exception as error:
-            message = str(error) or type(error).__name__
+            message = reason(error)
             raise CallFailed(type(error).__name__, message, f"Error executing tool: {message}") from error
         finally:
             if cancellation is not None:
@@ -418,6 +449,15 @@ async def run_calls(coordinator: Any, calls: Sequence[Call]) -> list[CallResult]
     finally:
         await monitor.stop()
     return results
+
+
+def _result_of(task: asyncio.Task[CallResult], call: Call) -> CallResult:
+    """Return the result of a call whose task is done; one that reporting the call has prevented is replaced."""
+    error = task.exception()
+    if error is None:
+        return task.result()
+    logger.error("Call %s of tool '%s' failed: %s", call.id, call.name, reason(error), exc_info=error)
+    return CallResult(call, f"Error executing tool: {reason(error)}", True)
 
 
 def _display_name(running: RunningCall) -> str:

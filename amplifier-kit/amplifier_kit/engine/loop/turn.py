@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
-from amplifier_core.bounded_call import call, running_task
 from amplifier_core.events import (
     CANCEL_COMPLETED,
     CANCEL_REQUESTED,
@@ -33,7 +32,7 @@ from amplifier_kit.engine.loop.request import Choice, choose_provider
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
 from amplifier_kit.engine.loop.tool_calls import CallResult, ToolRunner
 from amplifier_kit.engine.pairing import tool_result
-from amplifier_kit.engine.tasks import Stopped, run_to_end
+from amplifier_kit.engine.tasks import Stopped, run_bounded, run_to_end
 
 logger = logging.getLogger(__name__)
 
@@ -306,7 +305,7 @@ class Turn:
             await token.trigger_callbacks()
 
         try:
-            await call(running_task(), _CALLBACK_SECONDS, announce)
+            await run_bounded(announce, timeout=_CALLBACK_SECONDS)
         except Exception as error:
             logger.error("The cancellation could not be announced everywhere: %s", error, exc_info=error)
 

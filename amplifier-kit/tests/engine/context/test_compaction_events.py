@@ -153,6 +153,22 @@ async def test_what_a_hook_adds_is_part_of_the_view(coordinator: MockCoordinator
     unregister()
 
 
+async def test_a_hook_that_replaces_the_history_makes_the_compaction_unnecessary(
+    coordinator: MockCoordinator, context: Context, events: Events
+) -> None:
+    """The announced compaction is closed by an event that says why it was not done."""
+    await fill(context)
+
+    async def replace(event: str, data: dict[str, Any]) -> None:
+        await context.set_messages([{"role": "user", "content": "short"}])
+
+    coordinator.hooks.register(PRE, replace)
+    view = await context.get_messages_for_request(token_budget=6000)
+    assert [message["content"] for message in view][-1] == "short"
+    assert names(events) == [PRE, SKIPPED]
+    assert events[-1][1]["reason"] == "no_longer_needed"
+
+
 async def test_messages_added_while_reporting_wait(coordinator: MockCoordinator, context: Context) -> None:
     """What a handler of the report adds belongs to the next request: this one has been measured."""
     await fill(context)

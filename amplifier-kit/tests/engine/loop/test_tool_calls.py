@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_core.bounded_call import DeadlineExceeded
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_core.testing import EventRecorder, wait_for
@@ -165,6 +166,32 @@ async def test_the_time_a_person_takes_over_the_question_of_a_hook(run: Any) -> 
     assert after["duration_ms"] < after["waited_ms"]
 
 
+@pytest.mark.parametrize("reported", [{}, {"waited_ms": 50}])
+async def test_the_time_a_person_takes_over_a_hooks_own_question(run: Any, reported: dict[str, Any]) -> None:
+    """A hook that asks by its own means and emits the approval events has waited from one to the other."""
+    rig = rig_for(PlainTool("work"))
+
+    async def ask(event: str, data: dict[str, Any]) -> None:
+        await rig.coordinator.hooks.emit("approval:required", {"tool_name": "work"})
+        await asyncio.sleep(Slow.seconds)
+        await rig.coordinator.hooks.emit("approval:granted", {"tool_name": "work", **reported})
+
+    rig.coordinator.hooks.register("tool:pre", ask)
+    await run(rig)
+    [after] = rig.data("tool:post")
+    assert after["waited_ms"] >= 1000 * Slow.seconds * 0.9
+    assert after["duration_ms"] < after["waited_ms"]
+
+
+async def test_a_question_of_the_kernel_is_timed_once(run: Any) -> None:
+    """The kernel's clock has measured it, so its approval events add nothing."""
+    rig = rig_for(PlainTool("work"), policy="ask")
+    rig.coordinator.approval_system = Slow()
+    await run(rig)
+    [granted], [after] = rig.data("approval:granted"), rig.data("tool:post")
+    assert after["waited_ms"] == pytest.approx(granted["waited_ms"], abs=2)
+
+
 async def test_a_call_nobody_is_asked_about_has_not_waited(run: Any) -> None:
     """Without a question there is no waiting time to report."""
     rig = rig_for(PlainTool("work"))
@@ -202,8 +229,39 @@ async def test_a_hook_that_ends_the_program_ends_its_call(run: Any, event: str, 
     rig.coordinator.hooks.register(event, leave, name="test")
     assert await run(rig) == "done"
     [result] = rig.results()
-    assert result.startswith("Error: a hook or policy ended in SystemExit: 3")
+    assert result.startswith("Error: the call ended in SystemExit: 3;")
     assert len(work.inputs) == ran
+
+
+async def test_a_hook_that_ends_the_program_leaves_the_results_of_others(run: Any) -> None:
+    """A hook that calls sys.exit on tool:error costs that call its own result and no other."""
+
+    def fail(_: Any) -> None:
+        raise OSError("disk on fire")
+
+    tools = [PlainTool("work", lambda _: "seen"), PlainTool("break", fail)]
+    rig = LoopRig(call(("1", "break", {}), ("2", "work", {})), say("done"), tools=tools)
+    rig.coordinator.hooks.register("tool:error", lambda event, data: sys.exit(3), name="test")
+    assert await run(rig) == "done"
+    assert rig.results() == ["Error executing tool: it ended in SystemExit: 3", "seen"]
+
+
+async def test_a_hook_that_ends_the_program_does_not_hide_a_cancellation(run: Any) -> None:
+    """A caller that cancels the turn gets its CancelledError, whatever a hook on tool:error does."""
+    started = asyncio.Event()
+
+    async def wait(_: Any) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    rig = rig_for(PlainTool("work", wait))
+    rig.coordinator.hooks.register("tool:error", lambda event, data: sys.exit(3), name="test")
+    turn = asyncio.create_task(run(rig))
+    await started.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert len(rig.results()) == 1
 
 
 async def test_a_gate_on_results_withholds_them(run: Any) -> None:
@@ -247,6 +305,39 @@ async def test_an_exception_is_a_result(run: Any) -> None:
     assert error["error"] == {"type": "OSError", "msg": "disk on fire"}
     assert (error["tool_name"], error["tool_call_id"], error["status"]) == ("work", "1", "error")
     assert rig.data("tool:post") == []
+
+
+class Unprintable(Exception):
+    """An exception without a text."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+async def test_an_exception_that_cannot_be_printed_is_a_result(run: Any) -> None:
+    """A tool's exception whose text fails is described by its type."""
+
+    def fail(_: Any) -> None:
+        raise Unprintable
+
+    rig = rig_for(PlainTool("work", fail))
+    assert await run(rig) == "done"
+    assert rig.results() == ["Error executing tool: Unprintable()"]
+    assert rig.data("tool:error")[0]["error"] == {"type": "Unprintable", "msg": "Unprintable()"}
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+async def test_a_deadline_inside_a_tool_is_not_its_timeout(run: Any, timeout: float | None) -> None:
+    """A tool whose own bounded call took too long has failed; the loop's timeout has not passed."""
+
+    def fail(_: Any) -> None:
+        raise DeadlineExceeded("timeout after 3 s")
+
+    rig = rig_for(PlainTool("work", fail))
+    assert await run(rig, {"tool_timeout": timeout}) == "done"
+    assert rig.results() == ["Error executing tool: timeout after 3 s"]
+    [error] = rig.data("tool:error")
+    assert (error["error"]["type"], error["status"]) == ("DeadlineExceeded", "error")
 
 
 async def test_a_cancelled_error_of_the_tools_own_is_a_failure(run: Any) -> None:

@@ -1,6 +1,7 @@
 """One turn: what is stored, what is said, when it ends, and what happens when others fail."""
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -182,6 +183,53 @@ async def test_a_callback_that_hangs_does_not_hold_the_turn(run: Any, monkeypatc
     rig.coordinator.cancellation.on_cancel(asyncio.Event().wait)
     rig.coordinator.cancellation.request_graceful()
     assert await run(rig) == ""
+
+
+@pytest.mark.parametrize("place", ["hook", "callback"])
+async def test_a_program_that_is_ended_on_cancellation_keeps_no_event_back(run: Any, place: str) -> None:
+    """A hook on cancel:requested or a callback that calls sys.exit is logged, and the turn is closed."""
+    rig = LoopRig(say("never"))
+    if place == "hook":
+        rig.coordinator.hooks.register("cancel:requested", lambda event, data: sys.exit(3))
+    else:
+        rig.coordinator.cancellation.on_cancel(lambda: sys.exit(3))
+    rig.coordinator.cancellation.request_graceful()
+    assert await run(rig) == ""
+    closing = ["prompt:complete", "orchestrator:complete", "execution:end"]
+    assert rig.names(*closing) == closing
+
+
+class Forgetful(ListContext):
+    """Show requests nothing of the past, and take no second message with calls before `go`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.go = asyncio.Event(), asyncio.Event()
+
+    async def add_message(self, message: dict[str, Any]) -> None:
+        if "tool_calls" in message and any("tool_calls" in earlier for earlier in self.messages):
+            self.reached.set()
+            await self.go.wait()
+        await super().add_message(message)
+
+    async def get_messages_for_request(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
+        return self.messages[:1]
+
+
+async def test_a_call_that_never_ran_has_no_result_of_an_earlier_one(run: Any) -> None:
+    """A turn that is cancelled while it stores a call says so, also when the id was used before."""
+    context = Forgetful()
+    rig = LoopRig(call(("1", "work", {})), call(("1", "work", {})), tools=[PlainTool("work")], context=context)
+    turn = asyncio.create_task(run(rig))
+    await context.reached.wait()
+    turn.cancel()
+    await asyncio.sleep(0)
+    context.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    first, second = rig.results()
+    assert first == "work done"
+    assert '"cancelled": true' in second
 
 
 async def test_a_hook_that_fails_at_the_end_keeps_no_event_back(run: Any) -> None:
