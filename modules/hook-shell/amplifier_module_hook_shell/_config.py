@@ -11,7 +11,7 @@ from amplifier_kit.guard.sandbox import SandboxConfig
 
 __all__ = ["HookOptions", "Policy", "ShellHooksConfig"]
 
-Policy = Literal["deny", "allow"]
+Policy = Literal["allow", "deny"]
 _Hooks = Annotated[dict[str, Any], expects("a mapping from events to lists")]
 
 

@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from amplifier_kit.guard.policy.programs import Command, Program, Value, is_hazardous_variable, program_row
-from amplifier_kit.guard.policy.segments import HOLE
+from amplifier_kit.guard.policy.segments import HOLE, shortened
 
 _SETTING: Final = re.compile(r"([^=\s]+?)[:+?!]*=(.*)", re.DOTALL)
 #: Longer chains of programs that start programs have no use.
 _MAX_STARTED: Final = 5
-#: Characters of a word or script in a message.
-_MAX_SHOWN: Final = 40
 
 
 def hazardous_word(words: tuple[str, ...]) -> str | None:
@@ -205,13 +203,7 @@ def _writes(command: Command, words: tuple[str, ...]) -> bool:
 
 def _shown(word: str) -> str:
     """Return a word for a message, never empty; without the value of an option or setting, which may be a secret."""
-    return _shortened(word.partition("=")[0] or word)
-
-
-def _shortened(text: str) -> str:
-    """Return a text for a message, never empty. Redaction recognises the beginning of a secret by the mark of a cut."""
-    text = text.replace(HOLE, "…")
-    return f"{text[:_MAX_SHOWN]}…" if len(text) > _MAX_SHOWN else text or "''"
+    return shortened(word.partition("=")[0] or word)
 
 
 def _is_one_of(word: str, known: tuple[str, ...]) -> bool:
@@ -253,8 +245,8 @@ def hazardous_awk(words: tuple[str, ...]) -> str | None:
     at += words[at : at + 1] == ("--",)
     program, *files = words[at:] or ("",)
     if len(program) > _LONGEST or HOLE in program or _AWK_HAZARD.search(program.replace("||", " ").replace(">=", " ")):
-        return _shortened(program)
-    return next((_shortened(file) for file in files if "/inet" in file), None)
+        return shortened(program)
+    return next((shortened(file) for file in files if "/inet" in file), None)
 
 
 _PATTERN: Final = r"/(?:[^/\\\n]|\\.)*/[IM]*"
@@ -300,7 +292,7 @@ def hazardous_sed(words: tuple[str, ...]) -> str | None:
             scripts.append(value or following)
             at += not value
     scripts = scripts or operands[:1]
-    return next((_shortened(script) for script in scripts if not _is_harmless(script)), None)
+    return next((shortened(script) for script in scripts if not _is_harmless(script)), None)
 
 
 def _is_harmless(script: str) -> bool:

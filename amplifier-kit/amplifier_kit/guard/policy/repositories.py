@@ -14,7 +14,7 @@ from typing import Final
 from amplifier_kit.guard.control_files import git_folders_of
 from amplifier_kit.guard.policy.hazards import started
 from amplifier_kit.guard.policy.programs import Program, program_row
-from amplifier_kit.guard.policy.segments import HOLE, Segment
+from amplifier_kit.guard.policy.segments import HOLE, Segment, shortened
 from amplifier_kit.guard.policy.wrappers import changes_folder
 
 #: Each marks the root of a repository.
@@ -143,7 +143,7 @@ class _Route:
     def problem(self, segment: Segment, project: str) -> str:
         """Return why a command that runs now may follow another repository than the project's, or an empty text."""
         if self._unknown:
-            return f"would run in a folder that is not known yet: `{self._unknown[:60]}`"
+            return f"would run in a folder that is not known yet: `{shortened(self._unknown)}`"
         own, root = repository_of(project), os.path.realpath(project)
         for folder in self.now | self._stuck:
             place, found = os.path.realpath(folder), repository_of(folder)

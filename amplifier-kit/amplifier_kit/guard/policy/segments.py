@@ -14,6 +14,8 @@ HOLE: Final = "\0"
 MAX_STARTS: Final = 24
 #: Longer lines are not parsed: some take the parser quadratic time.
 MAX_LENGTH: Final = 16_384
+#: Characters of a word or script in a message.
+_MAX_SHOWN: Final = 40
 _MAX_COUNTS: Final = {"<<": 8, "${": 200, "(": 300, "`": 40, "{": 400, "|": 1_000}
 #: Keywords of the shell. Where one seems to be a program, the grammar has read something else than the shell will.
 RESERVED: Final = frozenset({
@@ -172,3 +174,9 @@ def line_forms(line: str) -> tuple[str, ...]:
     """Return a line in the forms that a rule about it may be written in: blanks around operators, or none, or as is."""
     plain = " ".join(line.split())
     return tuple(dict.fromkeys((plain, _OPERATOR.sub(r" \1 ", plain).strip(), _OPERATOR.sub(r"\1", plain))))
+
+
+def shortened(text: str) -> str:
+    """Return a text for a message, never empty. Redaction recognises the beginning of a secret by the mark of a cut."""
+    text = text.replace(HOLE, "…")
+    return f"{text[:_MAX_SHOWN]}…" if len(text) > _MAX_SHOWN else text or "''"

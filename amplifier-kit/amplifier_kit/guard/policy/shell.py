@@ -18,6 +18,7 @@ from amplifier_kit.guard.policy.segments import (
     Redirect,
     Segment,
     loose_words,
+    shortened,
     unreadable,
 )
 from amplifier_kit.guard.policy.words import (
@@ -326,7 +327,7 @@ class _Walk:
     def _not_understood(self, node: Node) -> None:
         text = source_text(node, self.source)
         redirects = ANY_FILE if "<" in text or ">" in text else ()
-        reason = f"{text[:40]!r} is not understood"
+        reason = f"{shortened(text)!r} is not understood"
         self._add(loose_words(text), node, redirects=redirects, reason=reason, runs_rest=True)
 
     def _only_bash(self, what: str) -> None:

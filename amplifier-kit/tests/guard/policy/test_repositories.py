@@ -10,6 +10,7 @@ import pytest
 
 from amplifier_kit.guard.policy import Decision, Rule, RuleSet, facts, suggest
 from amplifier_kit.guard.policy.repositories import repository_of
+from amplifier_kit.guard.redaction import Redactor
 
 _RULES = [Rule("allow", command="git *"), Rule("allow", command="cd *")]
 
@@ -42,6 +43,14 @@ def test_an_embedded_bare_repository_is_not_allowed_by_its_neighbour(project: Pa
     assert decision.verdict is None
     assert str(project / "planted") in decision.reason
     assert not suggest(facts("process.exec", {"command": "cd planted && git status"}, project))
+
+
+def test_a_folder_that_is_known_later_reveals_no_secret(project: Path) -> None:
+    """The command that decides the folder is cut in the reason so that redaction recognises a known secret in it."""
+    secret = "correct-horse-battery-staple-77"
+    decision = _decide(f'cd "$X/backups/of/this/project/{secret}" && git status', project)
+    assert "a folder that is not known yet" in decision.reason
+    assert "correct" not in Redactor([secret]).scrub_text(decision.reason)
 
 
 @pytest.mark.parametrize("folder", ["planted", "nested", "..", "/", "missing"])

@@ -227,6 +227,7 @@ def test_what_is_more_than_a_command(text: str) -> None:
         "split --filter=SECRET",
         "git -cSECRET-and-a-very-long-rest-of-the-word=x log",
         "make SHELL=SECRET",
+        "if true; then ls SECRET aaaaaaaaaaaaaaaa",
     ],
 )
 def test_a_reason_does_not_reveal_a_secret(command: str) -> None:
