@@ -303,7 +303,7 @@ def _tried(machine: Machine, step: Step, printed: str) -> None:
 def _built(machine: Machine, step: Step, printed: str) -> None:
     """Every tracked file of every package is in its wheel: bundles, type markers, schemas."""
     dist = machine.work / "amplifier" / "dist"
-    assert len(list(dist.glob("*.whl"))) == len(list(dist.glob("*.tar.gz"))) == len(MODULES) + 6
+    assert len(list(dist.glob("*.whl"))) == len(list(dist.glob("*.tar.gz"))) == len(MODULES) + 7
     for package in machine.repository.rglob("py.typed"):
         folder = package.parent
         [wheel] = dist.glob(f"{folder.name}-{VERSION}-*.whl")
