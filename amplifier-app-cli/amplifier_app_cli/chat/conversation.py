@@ -66,7 +66,7 @@ class Conversation:
         self.child_view = ChildView(screen, self.children)
         self.steering = Steering(coordinator)
         self.commands: Commands | None = None
-        #: None when nobody is asked.
+        #: None when no user can be asked.
         self.approvals: SessionApprovals | None = None
         #: What goes before the next prompt, as a skill does.
         self.preface = ""

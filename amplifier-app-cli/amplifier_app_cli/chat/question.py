@@ -54,7 +54,7 @@ class Person(Protocol):
     async def ask(self, label: str, draft: str = "") -> str | None:
         """Return one line, prefilled with `draft`; None at the end of input.
 
-        None too when the text before could not be shown: nobody has seen what they would answer.
+        Also None when the text before it could not be shown: the user cannot answer an unseen question.
         """
         ...
 
@@ -146,7 +146,7 @@ def refusal(options: Sequence[str]) -> str:
 
 
 def chosen(options: Sequence[str], given: str) -> str | None:
-    """Return the option that a number or its text names, None if there is none."""
+    """Return the option with this number or text, or None."""
     if given.isdecimal() and 1 <= int(given) <= len(options):
         return options[int(given) - 1]
     return next((option for option in options if option.strip().lower() == given.lower()), None)
@@ -158,7 +158,7 @@ def chosen(options: Sequence[str], given: str) -> str | None:
 class Choices:
     """Explain each answer at the first question that takes it; later its key in the label is enough.
 
-    The rules of `a` are shown every time: nobody should accept a rule unread.
+    The rules of `a` are shown every time: a rule must not be accepted unread.
     """
 
     def __init__(self) -> None:

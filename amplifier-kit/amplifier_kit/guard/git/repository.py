@@ -37,7 +37,7 @@ class Repository(NamedTuple):
 
 
 def find_repository(folder: str, project: str | None = None) -> Repository | None:
-    """Return the repository whose working tree a folder is in, None if there is none.
+    """Return the repository whose working tree a folder is in, or None.
 
     `project` is the session's folder, if that is another: a git folder in it is accepted. A bare repository does not
     count, as any clone may contain one. Raises UnsafeRepositoryError, and OSError for a folder that cannot be read.
@@ -62,7 +62,7 @@ def find_repository(folder: str, project: str | None = None) -> Repository | Non
 
 
 def bare_repository(folder: str) -> Repository | None:
-    """Return the bare repository at a path that the user has named, None if there is none."""
+    """Return the bare repository at a path that the user has named, or None."""
     git_dir = os.path.realpath(folder)
     if not _is_git_dir(git_dir, git_dir) or _common_dir(git_dir) != git_dir:
         return None
