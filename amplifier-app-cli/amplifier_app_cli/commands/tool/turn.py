@@ -64,8 +64,8 @@ class InvokeTurn(Turn):
         asked = {"id": call.id, "tool": call.name, "arguments": call.arguments}
         message = {"role": "assistant", "content": "", "tool_calls": [asked], "metadata": {"synthetic": True}}
         (done,) = await self._call_tools(Reply("", message, [call]))
-        message = {"role": "assistant", "content": f"The user called {call.name}.", "metadata": {"synthetic": True}}
-        await self.session.store(message)
+        report = {"role": "assistant", "content": f"The user called {call.name}.", "metadata": {"synthetic": True}}
+        await self.session.store(report)
         return Outcome(done.content if isinstance(done.content, str) else str(done.content), "success")
 
 
