@@ -45,7 +45,7 @@ hooks:
 def compose_times(folder: Path, rounds: int) -> list[float]:
     """Return how long composing the default bundle took, in milliseconds, without the first time."""
     from amplifier_foundation.paths import Home
-    from amplifier_foundation.prepare import Options, compose
+    from amplifier_foundation.plan.prepare import Options, compose
 
     async def timed() -> float:
         start = time.perf_counter()
@@ -61,7 +61,7 @@ def compose_times(folder: Path, rounds: int) -> list[float]:
 def make_session(folder: Path, turns: int) -> Path:
     """Run a session of so many turns, and return where it lies."""
     from amplifier_foundation.paths import Home
-    from amplifier_foundation.prepare import Options, prepare
+    from amplifier_foundation.plan.prepare import Options, prepare
     from amplifier_foundation.sessions import SessionRuntime
 
     (folder / "bundle.yaml").write_text(BUNDLE)
@@ -81,7 +81,7 @@ def make_session(folder: Path, turns: int) -> Path:
 async def resume_time(session: Path) -> tuple[float, int]:
     """Return how long it takes until a saved session is ready for a prompt, and how many messages it has."""
     from amplifier_foundation.paths import Home
-    from amplifier_foundation.prepare import Options, compose, prepare_saved
+    from amplifier_foundation.plan.prepare import Options, compose, prepare_saved
     from amplifier_foundation.sessions import SessionRuntime, load_session
 
     home = Home(session.parents[3])

@@ -97,7 +97,7 @@ def write_project(folder: Path) -> None:
 async def run_turns(folder: Path, turns: int, marks: int) -> list[Mark]:
     """Run the turns of one session and return `marks` looks at it, evenly spread, the first one after warm-up."""
     from amplifier_foundation.paths import Home
-    from amplifier_foundation.prepare import Options, prepare
+    from amplifier_foundation.plan.prepare import Options, prepare
     from amplifier_foundation.sessions import SessionRuntime
 
     write_project(folder)

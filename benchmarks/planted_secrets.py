@@ -126,7 +126,7 @@ class Seen:
 async def run(folder: Path, garden: Garden, scenario: str, prompts: list[str]) -> Seen:
     """Run the session as applications do, and return what reached whom."""
     from amplifier_core.llm_errors import LLMError
-    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime
 
     sys.path.insert(0, str(folder / "modules"))

@@ -107,7 +107,7 @@ def plan(folder: Path, *, is_resumed: bool) -> dict[str, Any]:
 
 async def play(folder: Path, *, is_resumed: bool) -> None:
     """Run the tree in this process, or take it up."""
-    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime, load_session
 
     add_tool()
@@ -128,7 +128,7 @@ async def play(folder: Path, *, is_resumed: bool) -> None:
 
 def requests_by_session(place: Path) -> dict[str, int]:
     """Return how often each session has asked its model."""
-    from amplifier_foundation.log import read_log
+    from amplifier_kit.log import read_log
 
     return {
         folder.name: sum(line.event == "llm:request" for line in read_log(folder, on_torn=lambda torn: None))
@@ -176,7 +176,7 @@ def _is_done(folder: Path) -> bool:
 
 def check(place: Path, done: set[str], before: dict[str, int], found: Found) -> None:
     """Look at a tree that was taken up."""
-    from amplifier_foundation.log import read_log
+    from amplifier_kit.log import read_log
 
     after = requests_by_session(place)
     for name in done:

@@ -105,7 +105,7 @@ def plan(folder: Path) -> dict[str, Any]:
 
 async def run(folder: Path, options: argparse.Namespace) -> Counted:
     """Start all children of one session."""
-    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime
 
     counted = Counted()
@@ -144,7 +144,7 @@ async def _many_at_once(counted: Counted, spawn: Any, count: int, pace: float) -
 
 def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
     """Look at what a child has left."""
-    from amplifier_foundation.log import read_log
+    from amplifier_kit.log import read_log
 
     if not folder.is_dir():
         return  # stopped before it began

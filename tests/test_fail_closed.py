@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
 from amplifier_kit.guard import authorization
 

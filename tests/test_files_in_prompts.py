@@ -23,8 +23,8 @@ READING = {"open", "fdopen", "read_text", "read_bytes", "read_document", "read_c
 PLACES = (
     f"{FOUNDATION}/prompt",
     f"{FOUNDATION}/bundles",
-    f"{FOUNDATION}/spawn",
-    f"{APP}/running",
+    f"{FOUNDATION}/children",
+    f"{APP}/run",
     f"{APP}/chat",
     SKILLS,
 )
@@ -35,16 +35,17 @@ READERS = {
     f"{FOUNDATION}/bundles/file.py": "bundles; SystemPrompt asks about the file of an instruction",
     f"{FOUNDATION}/bundles/agent_file.py": "agents; SystemPrompt asks about the file of an instruction",
     f"{FOUNDATION}/bundles/registry.py": "the registry of known bundles",
-    f"{FOUNDATION}/spawn/stored.py": "the program's own notes on child sessions",
+    f"{FOUNDATION}/children/model_roles.py": "the user's table of models for roles",
+    f"{FOUNDATION}/children/stored.py": "the program's own notes on child sessions",
     f"{APP}/chat/editor.py": "what the user's editor has left of a tool's input",
     f"{APP}/chat/preview.py": "what a person is shown before a file is written",
-    f"{APP}/running/printers.py": "standard output",
+    f"{APP}/run/printers.py": "standard output",
     f"{SKILLS}/_reading.py": "reads for _catalogue.py",
     f"{SKILLS}/_catalogue.py": "asks the capability prompt.denied before it reads",
 }
 #: Who may say that text was typed.
 TYPISTS = {
-    f"{APP}/running/command.py": "the prompt argument",
+    f"{APP}/run/command.py": "the prompt argument",
     f"{APP}/chat/conversation.py": "the prompt argument of a chat",
     f"{APP}/chat/pasted.py": "what was typed key by key",
     f"{APP}/chat/line_screen.py": "lines of a terminal that cannot mark pastes",
@@ -122,12 +123,12 @@ def test_every_exception_is_one() -> None:
     ("name", "source"),
     [
         (f"{FOUNDATION}/prompt/more.py", "text = path.read_text()"),
-        (f"{FOUNDATION}/spawn/more.py", "with open(path) as file: pass"),
-        (f"{APP}/running/more.py", "content = path.read_bytes()"),
+        (f"{FOUNDATION}/children/more.py", "with open(path) as file: pass"),
+        (f"{APP}/run/more.py", "content = path.read_bytes()"),
         (f"{APP}/chat/more.py", "document = read_document(path)"),
         (f"{SKILLS}/more.py", "text = read_head(path, 10)"),
         (f"{APP}/chat/more.py", "prompt = UserInput.of_typed(clipboard)"),
-        (f"{FOUNDATION}/spawn/more.py", "await runtime.prompt.expand_prompt(task)"),
+        (f"{FOUNDATION}/children/more.py", "await runtime.prompt.expand_prompt(task)"),
         (f"{FOUNDATION}/sessions/more.py", "from amplifier_foundation.prompt.text_files import TextFiles"),
     ],
 )

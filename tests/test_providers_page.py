@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from amplifier_app_cli.known_providers import KNOWN
+from amplifier_app_cli.providers.known import KNOWN
 from amplifier_kit.llm import ProviderConfig
 
 ROOT = Path(__file__).resolve().parent.parent

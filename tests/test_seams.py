@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplifier_core.models import HookResult
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_testing.loop.fakes import ListContext, PlainTool, ScriptedProvider, call, say
 

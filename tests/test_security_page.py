@@ -159,7 +159,7 @@ def test_every_corpus_is_counted() -> None:
 
 def test_the_default_rules_are_shown() -> None:
     """The page shows every rule that the program ships with."""
-    from amplifier_foundation.permissions.policy_file import default_rules
+    from amplifier_foundation.policy.policy_file import default_rules
 
     text = PAGE.read_text(encoding="utf-8")
     assert all(f"\n{rule} " in text for rule in default_rules().rules)

@@ -100,8 +100,8 @@ def _chat(context: click.Context) -> None:
     app: App = context.obj
     if not app.can_ask or not sys.stdout.isatty():
         raise click.UsageError("a chat needs a terminal: for one prompt there is `amplifier run PROMPT`", context)
-    from amplifier_app_cli.running.command import run_to_exit
-    from amplifier_app_cli.running.request import RunRequest
-    from amplifier_app_cli.running.talk import talk
+    from amplifier_app_cli.run.command import run_to_exit
+    from amplifier_app_cli.run.request import RunRequest
+    from amplifier_app_cli.run.talk import talk
 
     run_to_exit(lambda: talk(app, RunRequest()))

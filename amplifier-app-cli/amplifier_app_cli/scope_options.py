@@ -83,7 +83,7 @@ def change_settings(app: App, where: ScopeChoice, change: Callable[[Path, KeySto
     A project that is trusted stays so: what the user writes through this program needs no second look. Raises
     SettingsError and TrustStoreError.
     """
-    from amplifier_foundation.trust import TrustStore
+    from amplifier_foundation.trust.projects import TrustStore
 
     file, keys = where.file(app), key_store(app)
     trust = TrustStore(app.home)

@@ -16,10 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_app_cli import local_server
-from amplifier_app_cli.known_providers import KNOWN, MOCK, SERVERS, all_key_names, is_installed, known_provider
-from amplifier_app_cli.local_server import serves_models
-from amplifier_app_cli.provider_choice import (
+from amplifier_app_cli.providers import local_server
+from amplifier_app_cli.providers.choice import (
     Choice,
     ProviderChoiceError,
     UnknownProviderError,
@@ -28,6 +26,8 @@ from amplifier_app_cli.provider_choice import (
     find_entry,
     stands_in,
 )
+from amplifier_app_cli.providers.known import KNOWN, MOCK, SERVERS, all_key_names, is_installed, known_provider
+from amplifier_app_cli.providers.local_server import serves_models
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.documents import Document
 from amplifier_kit.engine.loop.request import choose_provider

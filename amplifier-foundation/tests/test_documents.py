@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.documents import Document, parse_document, read_document
 from amplifier_foundation.errors import DocumentError, FoundationError
-from amplifier_foundation.lock import BundleLock
-from amplifier_foundation.permissions.policy_file import read_policy_file
+from amplifier_foundation.plan.lock_file import BundleLock
+from amplifier_foundation.policy.policy_file import read_policy_file
 from amplifier_foundation.settings.settings import read_settings_file
 
 _YAML = Path("f.yaml")

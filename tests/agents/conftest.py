@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.prepare import Options, prepare, prepare_saved
+from amplifier_foundation.plan.prepare import Options, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
 
 Meanwhile = Callable[[SessionRuntime], Coroutine[Any, Any, None]]

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.prepare import Options, prepare
+from amplifier_foundation.plan.prepare import Options, prepare
 from amplifier_foundation.sessions import SessionRuntime
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_foundation.paths import Home
-from amplifier_foundation.permissions.permissions import Permissions
+from amplifier_foundation.policy.permissions import Permissions
 from amplifier_testing.loop.fakes import ScriptedProvider, call, say
 
 _RULES = """

@@ -14,8 +14,8 @@ from amplifier_kit.awaitable import plain_result
 
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy
-    from amplifier_foundation.permissions.remembered import MemoryScope
-    from amplifier_foundation.permissions.session_permissions import SessionPermissions
+    from amplifier_foundation.policy.remembered import MemoryScope
+    from amplifier_foundation.policy.session_permissions import SessionPermissions
     from amplifier_kit.guard.policy import Rule
 
 ALLOW: Final = "Allow"

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from amplifier_app_cli.chat.screen import Screen
     from amplifier_app_cli.chat.session_approvals import SessionApprovals
     from amplifier_foundation.approvals.pending import PendingCall
-    from amplifier_foundation.prepare import Options
-    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.children import ChildFacts
+    from amplifier_foundation.plan.prepare import Options
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SavedSession, SessionRuntime
-    from amplifier_foundation.spawn import ChildFacts
 
 
 async def chat(
@@ -63,7 +63,7 @@ async def chat(
 
 
 async def _prepare(options: Options, resume: SavedSession | None) -> Prepared:
-    from amplifier_foundation.prepare import prepare, prepare_saved
+    from amplifier_foundation.plan.prepare import prepare, prepare_saved
 
     return await prepare(options) if resume is None else await prepare_saved(resume, options)
 

@@ -29,8 +29,8 @@ from amplifier_app_cli.children.ending import (
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
-    from amplifier_foundation.log import LogLine
     from amplifier_foundation.sessions.summary import SessionSummary
+    from amplifier_kit.log import LogLine
 
 
 class Call(NamedTuple):
@@ -188,16 +188,16 @@ def lines_of(top: LogNode) -> Iterator[TreeLine]:
 
 
 def _lines(node: LogNode) -> Iterator[LogLine]:
-    from amplifier_foundation.log import read_log
+    from amplifier_kit.log import read_log
 
     return read_log(node.folder, on_torn=lambda torn: None) if node.folder is not None else iter(())
 
 
 def _scan(node: LogNode) -> None:
     """Read what came of a session."""
-    from amplifier_foundation.log import read_log
     from amplifier_foundation.sessions.removal import is_running
     from amplifier_foundation.usage.history import record_of
+    from amplifier_kit.log import read_log
 
     def on_torn(torn: Any) -> None:
         node.torn += 1
@@ -257,8 +257,8 @@ def _payload(line: LogLine) -> dict[str, Any]:
 
 def _nameless(parent: LogNode, session_id: str, told: Told) -> LogNode | None:
     """Return a child that only its parent knows to be one: it was cut off, or the disk full, before it had notes."""
+    from amplifier_foundation.children.ids import is_plain
     from amplifier_foundation.sessions.summary import read_summary
-    from amplifier_foundation.spawn.ids import is_plain
 
     if parent.folder is None or not is_plain(session_id):
         return None

@@ -14,7 +14,7 @@ from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.prepare import Composition
+    from amplifier_foundation.plan.prepare import Composition
 
 _BUNDLE_OPTION: Final = click.option(
     "-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here."

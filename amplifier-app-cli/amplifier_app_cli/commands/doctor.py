@@ -17,7 +17,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_foundation.prepare import Composition
+    from amplifier_foundation.plan.prepare import Composition
 
 #: Less free space than this is said; with less than the second number sessions cannot be kept.
 _LITTLE: Final = 1_000_000_000
@@ -171,7 +171,7 @@ def _settings(app: App) -> Iterator[Finding]:
 
 
 def _keys(app: App) -> Iterator[Finding]:
-    from amplifier_app_cli.known_providers import all_key_names
+    from amplifier_app_cli.providers.known import all_key_names
     from amplifier_app_cli.scope_options import key_store
 
     try:
@@ -190,9 +190,9 @@ def _bundle(app: App) -> Iterator[Finding]:
     """Compose the bundle and load every module of it; what an untrusted project names is not loaded."""
     import asyncio
 
-    from amplifier_app_cli.provider_plan import environ_with_keys, options_of
+    from amplifier_app_cli.providers.plan import environ_with_keys, options_of
     from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.prepare import compose
+    from amplifier_foundation.plan.prepare import compose
 
     environ, _ = environ_with_keys(app)
     options = options_of(app, environ, offline=True)
@@ -232,8 +232,8 @@ async def _load_all(composition: Composition, options: Any) -> tuple[int, list[s
     import logging
 
     from amplifier_core import AmplifierSession
-    from amplifier_foundation.import_path import hold
-    from amplifier_foundation.prepare import activate
+    from amplifier_foundation.plan.import_path import hold
+    from amplifier_foundation.plan.prepare import activate
     from amplifier_foundation.sources.module_resolver import PreparedModules
 
     prepared = await activate(composition.composed, options)
@@ -256,7 +256,7 @@ async def _load_all(composition: Composition, options: Any) -> tuple[int, list[s
 
 def _module_entries(plan: dict[str, Any]) -> list[tuple[str, str | None]]:
     """Return id and source of every module of a plan and of its agents, each once."""
-    from amplifier_foundation.plan_modules import all_modules
+    from amplifier_foundation.bundles.plan_modules import all_modules
 
     found: dict[str, str | None] = {}
     for entry in all_modules(plan):
@@ -265,7 +265,7 @@ def _module_entries(plan: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def _provider(app: App) -> Iterator[Finding]:
-    from amplifier_app_cli.provider_plan import provider_plan
+    from amplifier_app_cli.providers.plan import provider_plan
 
     choice = provider_plan(app).choose(app)
     said = f"{choice.provider}{f', model {choice.model}' if choice.model else ''} ({choice.why})"
@@ -279,7 +279,7 @@ def _provider(app: App) -> Iterator[Finding]:
 def _mcp(app: App) -> Iterator[Finding]:
     """Name the MCP servers that a run would start; none is started here."""
     from amplifier_app_cli.commands.mcp_servers import named_servers
-    from amplifier_app_cli.provider_plan import provider_plan
+    from amplifier_app_cli.providers.plan import provider_plan
 
     found = named_servers(app, provider_plan(app).plan)
     for problem in found.problems:
@@ -299,8 +299,8 @@ def _listed(servers: dict[str, str]) -> str:
 
 
 def _trust(app: App) -> Iterator[Finding]:
-    from amplifier_foundation.control_files import control_file_hashes
-    from amplifier_foundation.trust import TrustStore
+    from amplifier_foundation.trust.control_files import control_file_hashes
+    from amplifier_foundation.trust.projects import TrustStore
 
     state = TrustStore(app.home).state(app.project)
     if state.problem is not None:

@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import told
-from amplifier_app_cli.running.command import (
+from amplifier_app_cli.run.command import (
     answer,
     converse,
     format_of,
@@ -22,7 +22,7 @@ from amplifier_app_cli.running.command import (
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.look_back import LookBack
-    from amplifier_app_cli.running.request import RunRequest
+    from amplifier_app_cli.run.request import RunRequest
     from amplifier_foundation.prompt.user_input import UserInput
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from amplifier_app_cli.failures import told
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_app_cli.known_providers import KnownProvider
+    from amplifier_app_cli.providers.known import KnownProvider
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def init(
 
 
 def _known(name: str | None) -> KnownProvider | None:
-    from amplifier_app_cli.known_providers import KNOWN, known_provider
+    from amplifier_app_cli.providers.known import KNOWN, known_provider
     from amplifier_foundation.errors import did_you_mean
 
     if name is None:
@@ -108,7 +108,7 @@ def _asked(app: App, wishes: _Wishes) -> _Wishes:
 
 def _check(app: App, wishes: _Wishes) -> None:
     """End the command, before anything is written, when something that is wanted cannot be had."""
-    from amplifier_app_cli.provider_settings import ModuleMissingError, require_module
+    from amplifier_app_cli.providers.settings import ModuleMissingError, require_module
     from amplifier_app_cli.ui.say import complain
 
     if wishes.key_from_env and not app.environ.get(wishes.key_from_env, "").strip():
@@ -121,7 +121,7 @@ def _check(app: App, wishes: _Wishes) -> None:
     if wishes.bundle is not None:
         import asyncio
 
-        from amplifier_foundation.prepare import Options, compose
+        from amplifier_foundation.plan.prepare import Options, compose
 
         asyncio.run(compose(Options(app.home, app.project, bundle=wishes.bundle, environ=app.environ)))
 
@@ -129,7 +129,7 @@ def _check(app: App, wishes: _Wishes) -> None:
 def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
     """Write what is wanted, and return what of it is different now."""
     from amplifier_app_cli.commands.provider.configuring import keep_key
-    from amplifier_app_cli.provider_settings import ProviderEntry, write_entry
+    from amplifier_app_cli.providers.settings import ProviderEntry, write_entry
     from amplifier_app_cli.scope_options import ScopeChoice, change_settings
     from amplifier_foundation.settings.edit import set_value
 
@@ -151,7 +151,7 @@ def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
 def _config(app: App, known: KnownProvider, wishes: _Wishes) -> dict[str, Any]:
     """Return the settings of the provider: it comes before all others that are configured."""
     from amplifier_app_cli.commands.provider.configuring import with_address
-    from amplifier_app_cli.provider_choice import first_priority
+    from amplifier_app_cli.providers.choice import first_priority
 
     entries = app.settings.get("config.providers") or []
     config: dict[str, Any] = {
@@ -176,8 +176,8 @@ def _reference(app: App, bundle: str) -> str:
 def _say_what_is_next(app: App, provider: KnownProvider | None) -> None:
     """Say which provider answers from now on, and what to run: what is missing for `provider` first."""
     from amplifier_app_cli.app import App
-    from amplifier_app_cli.provider_choice import ProviderChoiceError
-    from amplifier_app_cli.provider_plan import provider_plan
+    from amplifier_app_cli.providers.choice import ProviderChoiceError
+    from amplifier_app_cli.providers.plan import provider_plan
 
     fresh = App(app.is_quiet, app.no_input, app.is_verbose, app.environ)  # which has not read the settings yet
     found = provider_plan(fresh)

@@ -79,7 +79,7 @@ def list_(output_format: str) -> None:
 
     Values are not shown, only where each comes from and the last characters of long ones.
     """
-    from amplifier_app_cli.known_providers import all_key_names
+    from amplifier_app_cli.providers.known import all_key_names
 
     app = current_app()
     store = _store(app)

@@ -17,9 +17,9 @@ from amplifier_app_cli.ui.say import complain
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from amplifier_foundation.log import LogLine
     from amplifier_foundation.sessions.store import SessionStore
     from amplifier_foundation.sessions.summary import SessionSummary
+    from amplifier_kit.log import LogLine
 
 _SHOWN = 100
 
@@ -54,7 +54,7 @@ def logs(
       amplifier logs --tree --format json | jq '.children[] | [.agent, .end, .tree_cost_usd]'
     """
     from amplifier_app_cli.ui.diagnostics import show_warnings
-    from amplifier_foundation.log import read_log
+    from amplifier_kit.log import read_log
 
     show_warnings()
     if is_brief and (not as_tree or events or as_json or output_format == "json"):
@@ -81,7 +81,7 @@ def logs(
 
 def _verify(folder: Path, as_json: bool) -> None:
     """Print what a check of the log found; exit with a failure when lines are missing or were changed."""
-    from amplifier_foundation.log import verify_log
+    from amplifier_kit.log import verify_log
 
     try:
         report = verify_log(folder)

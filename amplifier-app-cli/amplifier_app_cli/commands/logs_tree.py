@@ -12,7 +12,7 @@ from amplifier_app_cli.ui.plain import plain
 
 if TYPE_CHECKING:
     from amplifier_app_cli.children.log_tree import LogNode
-    from amplifier_foundation.log import LogLine
+    from amplifier_kit.log import LogLine
 
 _STEP = "  "
 

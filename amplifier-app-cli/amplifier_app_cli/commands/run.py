@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.running.command import (
+from amplifier_app_cli.run.command import (
     answer,
     converse,
     format_of,

@@ -17,7 +17,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_foundation.trust import Refusal, Trust, TrustStore
+    from amplifier_foundation.trust.projects import Refusal, Trust, TrustStore
 
 #: So many names of files are shown.
 _SHOWN: Final = 40
@@ -62,7 +62,7 @@ def trust(
     They may then name modules to run and servers to send keys to. What they name now is shown first. When one of these
     files changes, the project has to be trusted anew. PATH is the project, this folder when it is not given.
     """
-    from amplifier_foundation.trust import TrustStore
+    from amplifier_foundation.trust.projects import TrustStore
 
     if sum((revoke, is_list)) > 1:
         raise click.UsageError("give --revoke or --list, not both")
@@ -88,7 +88,7 @@ def trust(
 
 def _trust(app: App, store: TrustStore, sight: _Sight) -> None:
     """Trust the folder as it was shown: what changed while somebody looked at it is not trusted along with it."""
-    from amplifier_foundation.trust import TrustStoreError
+    from amplifier_foundation.trust.projects import TrustStoreError
 
     record = store.trust(sight.folder, files=list(sight.more))
     if record.files != sight.files:
@@ -108,8 +108,8 @@ def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Sig
     """Compose all that the project brings, and return what of it needs trust; raises ControlFileError."""
     import asyncio
 
-    from amplifier_foundation.control_files import control_file_hashes
-    from amplifier_foundation.trust import TrustStoreError
+    from amplifier_foundation.trust.control_files import control_file_hashes
+    from amplifier_foundation.trust.projects import TrustStoreError
 
     if not folder.is_dir():
         raise TrustStoreError(f"{folder}: not a folder, so there is nothing to trust")
@@ -148,9 +148,9 @@ async def _compose(
     more: dict[Path, None],
     problems: list[str],
 ) -> None:
-    from amplifier_foundation.control_files import code_in_project
     from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.prepare import Options, compose
+    from amplifier_foundation.plan.prepare import Options, compose
+    from amplifier_foundation.trust.control_files import code_in_project
 
     options = Options(app.home, folder, bundle=reference, environ=app.environ, allow_missing=True)
     try:

@@ -11,7 +11,7 @@ from amplifier_app_cli import unheard
 from amplifier_app_cli.app import App
 from amplifier_app_cli.chat import chat
 from amplifier_app_cli.ui.diagnostics import show_warnings
-from amplifier_foundation.prepare import Options
+from amplifier_foundation.plan.prepare import Options
 from amplifier_foundation.sessions import load_session
 from amplifier_foundation.sessions.store import SessionStore
 

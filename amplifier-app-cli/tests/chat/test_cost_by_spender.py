@@ -10,7 +10,7 @@ import pytest
 from amplifier_app_cli.chat.commands.cost import show
 from amplifier_app_cli.chat.usage import UsageMeter
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.budget import SessionBudget
+from amplifier_foundation.usage import SessionBudget
 
 USAGE = {"input_tokens": 900, "output_tokens": 100, "cost_usd": "0.25"}
 

@@ -12,8 +12,8 @@ from amplifier_app_cli.chat.approval import TerminalApproval
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.chat.own_values import OwnValues
 from amplifier_core import AmplifierSession, HookResult
-from amplifier_foundation.permissions.session_permissions import SessionPermissions
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.policy.session_permissions import SessionPermissions
 from amplifier_kit.guard.redaction import Redactor
 from amplifier_module_tool_filesystem._write import WriteFile
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli.children.last_word import LastWords
-from amplifier_foundation.log import SessionLog
-from amplifier_foundation.spawn.stored import keep_result
+from amplifier_foundation.children.stored import keep_result
+from amplifier_kit.log import SessionLog
 
 
 def _log(folder: Path, *events: tuple[str, dict[str, Any]]) -> Path:

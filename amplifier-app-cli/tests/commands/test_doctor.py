@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands import doctor as doctor_file
 from amplifier_app_cli.commands.doctor import doctor
-from amplifier_app_cli.known_providers import all_key_names
+from amplifier_app_cli.providers.known import all_key_names
 from amplifier_foundation.paths import Home
-from amplifier_foundation.trust import TrustStore
+from amplifier_foundation.trust.projects import TrustStore
 
 Run = Callable[..., Result]
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]

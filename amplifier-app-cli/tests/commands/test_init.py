@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.init import init
-from amplifier_app_cli.known_providers import all_key_names
+from amplifier_app_cli.providers.known import all_key_names
 from amplifier_foundation.documents import read_document
 
 Run = Callable[..., Result]
@@ -111,7 +111,7 @@ def test_what_cannot_be_done(run: Run, home: Path, arguments: tuple[str, ...]) -
 
 def test_module_that_is_missing(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider whose module is not there cannot be chosen; nothing is written."""
-    monkeypatch.setattr("amplifier_app_cli.known_providers.is_installed", lambda module: module != "provider-gemini")
+    monkeypatch.setattr("amplifier_app_cli.providers.known.is_installed", lambda module: module != "provider-gemini")
     result = run("--provider", "gemini", "--yes")
     assert result.exit_code == 2
     assert "provider-gemini is not installed" in result.stderr

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.provider import provider
-from amplifier_app_cli.known_providers import KNOWN, all_key_names
+from amplifier_app_cli.providers.known import KNOWN, all_key_names
 from amplifier_foundation.documents import read_document
 
 Run = Callable[..., Result]
@@ -162,7 +162,7 @@ def test_add_twice(run: Run) -> None:
 
 def test_add_what_is_not_there(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider whose module is missing is not configured, since every run would fail; it is said why."""
-    monkeypatch.setattr("amplifier_app_cli.known_providers.is_installed", lambda module: module != "provider-openai")
+    monkeypatch.setattr("amplifier_app_cli.providers.known.is_installed", lambda module: module != "provider-openai")
     result = run("add", "openai")
     assert result.exit_code == 2
     assert "provider-openai is not installed" in result.stderr

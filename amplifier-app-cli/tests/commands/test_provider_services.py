@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_app_cli.known_providers import KNOWN
+from amplifier_app_cli.providers.known import KNOWN
 from amplifier_testing.llm import ModelServer, Reply
 from amplifier_testing.llm.service import Service
 

@@ -38,7 +38,7 @@ from amplifier_kit.guard.files import FileError, Place, reach
 
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy
-    from amplifier_foundation.permissions.permissions import Judgement, Permissions
+    from amplifier_foundation.policy.permissions import Judgement, Permissions
 
 __all__ = ["PLAN", "PROJECT", "TYPED", "USER", "Origin", "PromptAccess", "PromptFile", "ReadDeniedError"]
 
@@ -235,7 +235,7 @@ class PromptAccess:
 
     def _judge(self, named: Path, real: Path) -> Judgement:
         """Return the strictest word of all rules, on the file and on the name that it was asked for by."""
-        from amplifier_foundation.permissions.permissions import Judgement, strictest
+        from amplifier_foundation.policy.permissions import Judgement, strictest
 
         paths = {"path": list(dict.fromkeys((str(named), str(real))))}
         try:
@@ -296,14 +296,14 @@ class PromptAccess:
     # -- what holds without a session --
 
     def _rules_without_session(self) -> Sequence[Permissions]:
-        from amplifier_foundation.permissions.permissions import Permissions
+        from amplifier_foundation.policy.permissions import Permissions
 
         if self._loaded is None or self._loaded.is_stale:
             self._loaded = Permissions.load(self.home, self.project, bundles=self.resolver.namespaces.values())
         return (self._loaded,)
 
     def _is_trusted_by_record(self) -> bool:
-        from amplifier_foundation.trust import TrustStore
+        from amplifier_foundation.trust.projects import TrustStore
 
         return TrustStore(self.home).state(self.project).trusted
 

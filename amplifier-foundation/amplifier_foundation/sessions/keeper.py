@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_core.events import PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
-from amplifier_foundation.composed import Composed
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
-from amplifier_foundation.server_entries import without_server_values
+from amplifier_foundation.plan.composed import Composed
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.transcript import Transcript
+from amplifier_foundation.trust.server_entries import without_server_values
 from amplifier_foundation.usage import UsageAccount
 from amplifier_foundation.usage.history import SINCE
 from amplifier_kit.awaitable import maybe_await

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amplifier_core.plan import SESSION_MODULES
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
 
 #: The app's policy on hanging modules; a plan may say otherwise.
 HOOK_TIMEOUT: Final = 30.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from amplifier_foundation.control_files import control_files_of
+from amplifier_foundation.children.capabilities import ResumeCapability, SpawnCapability
 from amplifier_foundation.sessions.made_later import MadeLater
 from amplifier_foundation.sessions.plan_facts import is_trusted
-from amplifier_foundation.spawn.capabilities import ResumeCapability, SpawnCapability
+from amplifier_foundation.trust.control_files import control_files_of
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -53,7 +53,7 @@ def is_place_trusted(runtime: SessionRuntime) -> bool:
 
 def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
     """Tell whether nobody but the user, the product or the app had a say in what the plan says of a module."""
-    from amplifier_foundation.permissions.plan_trust import adds_nothing, is_config_trusted
+    from amplifier_foundation.policy.plan_trust import adds_nothing, is_config_trusted
 
     overlay = runtime.origin.metadata.get("agent_overlay") if runtime.origin is not None else None
     trusted = is_trusted(runtime.prepared, runtime.given_trust)
@@ -66,7 +66,7 @@ def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
 
 def is_hook_trusted(runtime: SessionRuntime, module: str, config: Any) -> bool:
     """Tell the same of one hook of a module by its config: what agents say beside it takes nothing from it."""
-    from amplifier_foundation.permissions.plan_trust import is_config_trusted
+    from amplifier_foundation.policy.plan_trust import is_config_trusted
 
     if runtime.origin is None or not runtime.rules or is_part_trusted(runtime, module):
         return is_part_trusted(runtime, module)
@@ -78,7 +78,7 @@ def is_hook_of_user(runtime: SessionRuntime, module: str, config: Any) -> bool:
 
     Unlike trust this says who brings it: what a trusted project brings runs, and may do what its commands may.
     """
-    from amplifier_foundation.permissions.plan_trust import adds_nothing, is_config_of_user
+    from amplifier_foundation.policy.plan_trust import adds_nothing, is_config_of_user
 
     prepared = runtime.prepared
     if runtime.origin is not None and not prepared.is_made_by_app:

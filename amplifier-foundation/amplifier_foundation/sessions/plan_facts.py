@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from amplifier_core.plan import plan_modules
 
 if TYPE_CHECKING:
-    from amplifier_foundation.given_trust import GivenTrust
-    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.trust.given import GivenTrust
 
 
 def planned_budget(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def planned_budget(plan: Mapping[str, Any]) -> dict[str, Any]:
     if budget is None:
         return {}
     if not isinstance(budget, Mapping):
-        from amplifier_foundation.budget import BudgetError
+        from amplifier_foundation.usage import BudgetError
 
         raise BudgetError(f"session.budget must be a mapping of limits such as {{usd: 1}}, got {budget!r:.100}")
     return dict(budget)
@@ -52,7 +52,7 @@ def wants_hash_chain(plan: Mapping[str, Any]) -> bool:
 
 def is_trusted(prepared: Prepared, given: GivenTrust | None = None) -> bool:
     """Tell whether the user trusts the project of a session as it is now: by record, or by what is given for a run."""
-    from amplifier_foundation.trust import TrustStore
+    from amplifier_foundation.trust.projects import TrustStore
 
     if given is not None and given.holds:
         return True

@@ -96,7 +96,7 @@ class _Turn:
 
 
 def _last_turn(folder: Path) -> _Turn | None:
-    from amplifier_foundation.log import read_log
+    from amplifier_kit.log import read_log
 
     turn: _Turn | None = None
     for line in read_log(folder, on_torn=lambda torn: None):  # a torn last line is what a crash leaves

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amplifier_foundation.composed import Composed, RecordError
+from amplifier_foundation.plan.composed import Composed, RecordError
 from amplifier_foundation.sessions.history import BACKUP, TRANSCRIPT, load_history, load_ledger, repaired
 from amplifier_foundation.sessions.keeper import RECORD, shown_prompt
 from amplifier_foundation.sessions.metadata import load_metadata

@@ -15,14 +15,12 @@ from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
 from amplifier_foundation.approvals.answered_by import name_modules_that_decide
 from amplifier_foundation.approvals.pending import APPROVAL_ANSWERED, PendingCall, PendingCalls, run_answered
-from amplifier_foundation.budget import SessionBudget
-from amplifier_foundation.control_files import code_in_project
+from amplifier_foundation.children.switched import Mounted
 from amplifier_foundation.files import make_private
-from amplifier_foundation.given_trust import GivenTrust
-from amplifier_foundation.import_path import hold, of_other_session, was_used
-from amplifier_foundation.module_config import check_module_configs
-from amplifier_foundation.permissions.places import policy_files
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.import_path import hold, of_other_session, was_used
+from amplifier_foundation.plan.module_config import check_module_configs
+from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.policy.places import policy_files
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
@@ -40,18 +38,20 @@ from amplifier_foundation.sessions.plan_facts import (
 from amplifier_foundation.sessions.starting_facts import secrets_of, starting_facts, told_of_model
 from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_before
 from amplifier_foundation.sessions.turn_end import TurnEnd
-from amplifier_foundation.spawn.switched import Mounted
+from amplifier_foundation.trust.control_files import code_in_project
+from amplifier_foundation.trust.given import GivenTrust
+from amplifier_foundation.usage import SessionBudget
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.guard.redaction import Redactor
 from amplifier_kit.log import SessionLog
 
 if TYPE_CHECKING:
-    from amplifier_foundation.permissions.session_permissions import SessionPermissions
-    from amplifier_foundation.routing import ModelRoles
+    from amplifier_foundation.children.children import ChildSessions
+    from amplifier_foundation.children.model_roles import ModelRoles
+    from amplifier_foundation.children.origin import OnChildEvent, Origin
+    from amplifier_foundation.policy.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.resume import SavedSession
-    from amplifier_foundation.spawn.children import ChildSessions
-    from amplifier_foundation.spawn.origin import OnChildEvent, Origin
 
 #: Said by this layer when files were put into the prompt.
 MENTIONS_RESOLVED = "mentions:resolved"
@@ -85,7 +85,7 @@ class SessionRuntime:
         session below this one. Raises BudgetError for limits that are none.
         """
         if saved is not None:
-            from amplifier_foundation.spawn.recovered import with_children
+            from amplifier_foundation.children.recovered import with_children
 
             saved = with_children(saved)
         self.prepared = prepared
@@ -166,7 +166,7 @@ class SessionRuntime:
         """Return what the session may do."""
         if self.origin is not None and self.origin.permissions:
             return self.origin.permissions[0]
-        from amplifier_foundation.permissions.session_permissions import SessionPermissions
+        from amplifier_foundation.policy.session_permissions import SessionPermissions
 
         locate = self.prompt.resolver.resolve
         return SessionPermissions.of(self.prepared, self.folder, trust=self.given_trust, locate=locate)
@@ -184,15 +184,15 @@ class SessionRuntime:
     @cached_property
     def children(self) -> ChildSessions:
         """Return who starts sessions from this one."""
-        from amplifier_foundation.spawn.children import ChildSessions
+        from amplifier_foundation.children.children import ChildSessions
 
         return ChildSessions(self)
 
     @cached_property
     def routing(self) -> ModelRoles:
         """Return which models stand for a role."""
-        from amplifier_foundation.routing import ModelRoles
-        from amplifier_foundation.spawn.switched import answering
+        from amplifier_foundation.children.model_roles import ModelRoles
+        from amplifier_foundation.children.switched import answering
 
         return ModelRoles(self.prepared.home, self.prepared.project, lambda: answering(self.session.coordinator))
 
@@ -323,7 +323,7 @@ class SessionRuntime:
 
     def end_logs(self) -> None:
         """Write and close what the logs of the tree in this process lack, for a process that ends without a loop."""
-        from amplifier_foundation.spawn.hard_end import end_log
+        from amplifier_foundation.children.hard_end import end_log
 
         for child in self.children.at_work_here if "children" in self.__dict__ else ():
             child.end_logs()

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions.plan_facts import provider_and_model
 from amplifier_foundation.usage.history import facts_at_start
 from amplifier_kit.guard.redaction import known_secrets, live_values_from_env, live_values_from_plan, remember_secrets
 
 if TYPE_CHECKING:
+    from amplifier_foundation.children.origin import Origin
     from amplifier_foundation.sessions.resume import SavedSession
-    from amplifier_foundation.spawn.origin import Origin
 
 
 def starting_facts(

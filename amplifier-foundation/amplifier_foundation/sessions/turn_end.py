@@ -9,7 +9,7 @@ from amplifier_core.events import ORCHESTRATOR_COMPLETE
 
 if TYPE_CHECKING:
     from amplifier_core import AmplifierSession
-    from amplifier_foundation.budget import SessionBudget
+    from amplifier_foundation.usage import SessionBudget
 
 #: Ends that no budget has to do with, whatever it refused on the way, to a hook for example.
 _OTHER_ENDS: Final = ("success", "cancelled")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from amplifier_foundation.plan_modules import all_modules
+from amplifier_foundation.bundles.plan_modules import all_modules
 from amplifier_foundation.settings.settings import Settings
 
 #: How near a name must be to count as a slip: modules of other bundles have names of their own.

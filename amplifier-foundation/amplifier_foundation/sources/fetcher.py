@@ -23,7 +23,7 @@ from amplifier_foundation.sources.shared import SharedWork
 from amplifier_foundation.sources.uri import SourceUri, parse_source, without_secrets
 
 if TYPE_CHECKING:
-    from amplifier_foundation.lock import Pin
+    from amplifier_foundation.plan.lock_file import Pin
 
 #: How many sources are fetched at the same time.
 AT_ONCE: Final = 16

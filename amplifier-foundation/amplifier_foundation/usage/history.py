@@ -30,8 +30,8 @@ def record_of(line: LogLine) -> UsageRecord | None:
 
 def logged_usage(folder: Path, until: str = "") -> UsageRecord:
     """Return what a session used by its log, its children left out; with `until`, before that time. Raises OSError."""
-    from amplifier_foundation.log import read_log
     from amplifier_foundation.sessions.event_cut import milliseconds
+    from amplifier_kit.log import read_log
 
     end = milliseconds(until)
     total = UsageRecord()
@@ -83,9 +83,9 @@ def past_cost_of_children(place: Path, parent_id: str, is_counted: Callable[[str
 
     A session that is counted elsewhere counts there with all below it. Raises OSError.
     """
+    from amplifier_foundation.children.ids import children_begin_with
     from amplifier_foundation.sessions.catalog import folder_names
     from amplifier_foundation.sessions.metadata import load_metadata
-    from amplifier_foundation.spawn.ids import children_begin_with
 
     used = UsageRecord()
     names = folder_names(str(place))

@@ -16,9 +16,9 @@ import pytest
 from amplifier_core import AmplifierSession, ApprovalRequest, HookResult
 from amplifier_foundation.approvals.approvers import Unattended
 from amplifier_foundation.approvals.pending import PendingCall, PendingCalls, PendingCallsError, extra_details
-from amplifier_foundation.log import read_log
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_kit.log import read_log
 from amplifier_testing.loop.fakes import PlainTool
 
 _MAKE = {"id": "c1", "name": "run", "arguments": {"command": "make"}}
@@ -403,7 +403,7 @@ async def test_result_survives_a_model_that_fails(world: _World) -> None:
 _CRASH = """\
 import asyncio, json, os, sys
 from pathlib import Path
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_foundation.approvals.approvers import Unattended
 from amplifier_testing.loop.fakes import PlainTool

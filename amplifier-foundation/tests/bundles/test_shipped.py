@@ -15,7 +15,7 @@ from amplifier_foundation.bundles.shipped import (
 )
 from amplifier_foundation.documents import read_document
 from amplifier_foundation.paths import Home
-from amplifier_foundation.prepare import Options, compose
+from amplifier_foundation.plan.prepare import Options, compose
 
 ROOT = SHIPPED_NAMESPACE[1]
 BEHAVIORS = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "behaviors").iterdir())

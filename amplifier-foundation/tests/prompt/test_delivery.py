@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.message_models import ChatRequest, Message
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.prompt.delivery import SystemPromptMissingError
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_testing.loop.fakes import ListContext, ScriptedProvider, call, say

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.composed import Composed, ModuleUse
+from amplifier_foundation.plan.composed import Composed, ModuleUse
 from amplifier_foundation.sessions.keeper import SessionKeeper
 from amplifier_foundation.sessions.metadata import load_metadata, update_metadata
 from amplifier_kit.guard.redaction import Redactor

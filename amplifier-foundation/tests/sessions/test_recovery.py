@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.log import SessionLog
 from amplifier_foundation.sessions.recovery import recover
 from amplifier_kit.engine.pairing import check_pairing
+from amplifier_kit.log import SessionLog
 
 USER: dict[str, Any] = {"role": "user", "content": "go"}
 CALLS: dict[str, Any] = {

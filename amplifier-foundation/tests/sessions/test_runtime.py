@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_foundation.log import SessionLogBusy, read_log
-from amplifier_foundation.prepared import Prepared
+from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import ModulesMissingError, SessionRuntime
+from amplifier_kit.log import SessionLogBusy, read_log
 
 PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.prepare import Options, compose
+from amplifier_foundation.plan.prepare import Options, compose
 
 _OF_AGENT = "bundle: {name: own}\nincludes: [minimal]\nagents: {helper: {tools: [{module: tool-helper}]}}\n"
 

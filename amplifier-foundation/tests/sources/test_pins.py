@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.lock import Pin
 from amplifier_foundation.paths import Home
+from amplifier_foundation.plan.lock_file import Pin
 from amplifier_foundation.sources.fetched import Fetched, OfflineError, SourceIntegrityError
 from amplifier_foundation.sources.fetcher import Fetcher
 

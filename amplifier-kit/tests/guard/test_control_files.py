@@ -14,16 +14,14 @@ from amplifier_kit.guard.control_files import IN_GIT, IN_PROJECT, Use, git_folde
 _ROOT = Path(__file__).parents[3]
 _KIT, _FOUNDATION = _ROOT / "amplifier-kit" / "amplifier_kit", _ROOT / "amplifier-foundation" / "amplifier_foundation"
 _READERS = [
-    *sorted((_KIT / "sandbox").glob("*.py")),
-    _FOUNDATION / "permissions" / "guarded.py",
-    _FOUNDATION / "control_files.py",
-    _FOUNDATION / "trust.py",
-    _FOUNDATION / "given_trust.py",
+    *sorted((_KIT / "guard" / "sandbox").glob("*.py")),
+    _FOUNDATION / "policy" / "guarded.py",
+    *(_FOUNDATION / "trust" / name for name in ("control_files.py", "projects.py", "given.py")),
 ]
 #: What is named for another reason: secrets and programs of the home folder, a folder that is taken for a leftover, the
 #: one file that cannot be kept, what tools leave in folders, and where the agents of a bundle lie.
 _ALLOWED = {
-    "places.py": {".amplifier", "commondir"},
+    "system_paths.py": {".amplifier", "commondir"},
     "placeholders.py": {".mcp.json"},
     "control_files.py": {"agents"},
 }
@@ -59,7 +57,7 @@ def test_the_sandbox_guards_what_the_table_names(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("file", _READERS, ids=lambda file: "/".join(file.parts[-2:]))
-def test_nobody_has_a_list_of_their_own(file: Path) -> None:
+def test_control_files_are_listed_once(file: Path) -> None:
     """Trust, the policy and the sandbox name no control file themselves: a second list would lack some of the first."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     names = {row.path.rpartition("/")[2].rstrip("*") for row in (*IN_PROJECT, *IN_GIT)}

@@ -11,7 +11,7 @@ from amplifier_app_cli.app import App, current_app
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.registry import BundleRegistry
-    from amplifier_foundation.prepare import Composition, Options
+    from amplifier_foundation.plan.prepare import Composition, Options
 
 Result = TypeVar("Result")
 
@@ -67,7 +67,7 @@ def reference_to(app: App, name: str) -> str:
 
 def options_for(bundle: str | None = None, **wishes: Any) -> Options:
     """Return what to prepare: the bundle of that name, or the one that runs here when none is named."""
-    from amplifier_foundation.prepare import Options
+    from amplifier_foundation.plan.prepare import Options
 
     app = current_app()
     reference = reference_to(app, bundle) if bundle is not None else None
@@ -77,9 +77,9 @@ def options_for(bundle: str | None = None, **wishes: Any) -> Options:
 def compose_bundle(bundle: str | None = None) -> Composition:
     """Return a bundle with its includes and the settings; what the user should know of it is said.
 
-    Modules are not fetched. Raises what `amplifier_foundation.prepare.compose` raises.
+    Modules are not fetched. Raises what `amplifier_foundation.plan.prepare.compose` raises.
     """
-    from amplifier_foundation.prepare import compose
+    from amplifier_foundation.plan.prepare import compose
 
     composition = finished(compose(options_for(bundle)))
     tell_warnings(composition.warnings)

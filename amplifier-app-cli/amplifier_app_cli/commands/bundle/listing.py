@@ -95,7 +95,7 @@ async def _listed(app: App, with_included: bool) -> tuple[list[ListedBundle], li
 
 def _mark_used(rows: list[ListedBundle], app: App) -> None:
     """Mark what runs here; what is named by its address or path alone gets a row of its own."""
-    from amplifier_foundation.prepare import DEFAULT
+    from amplifier_foundation.plan.prepare import DEFAULT
 
     active = str(app.settings.get("bundle.active") or DEFAULT)
     used = [(active, "active"), *((str(reference), "app") for reference in app.settings.get("bundle.app") or [])]

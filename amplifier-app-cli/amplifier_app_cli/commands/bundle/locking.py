@@ -12,9 +12,9 @@ from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.lock import BundleLock
-    from amplifier_foundation.pins import LockPaths
-    from amplifier_foundation.prepare import Composition, Options
+    from amplifier_foundation.plan.lock_file import BundleLock
+    from amplifier_foundation.plan.locks import LockPaths
+    from amplifier_foundation.plan.prepare import Composition, Options
 
 
 @click.command()
@@ -35,7 +35,7 @@ def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> N
     """
     from amplifier_app_cli.commands.bundle.composing import compose_bundle, finished, options_for
     from amplifier_app_cli.commands.bundle.pinned import read_pinned
-    from amplifier_foundation.lock import differences
+    from amplifier_foundation.plan.lock_file import differences
 
     composition = compose_bundle(name)
     bundle, locks = composition.bundle.name, composition.locks
@@ -74,8 +74,8 @@ async def _lock(options: Options, locks: LockPaths) -> None:
     """Fetch what is not fetched yet and write the locks; raise LockError when they are not written."""
     from amplifier_app_cli.commands.bundle.composing import tell_warnings
     from amplifier_app_cli.commands.bundle.pinned import read_pinned
-    from amplifier_foundation.lock import LockError
-    from amplifier_foundation.prepare import prepare
+    from amplifier_foundation.plan.lock_file import LockError
+    from amplifier_foundation.plan.prepare import prepare
     from amplifier_foundation.sources.uri import without_secrets
 
     prepared = await prepare(options)

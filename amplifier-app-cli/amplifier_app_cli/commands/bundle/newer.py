@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from amplifier_foundation.prepare import Composition
+    from amplifier_foundation.plan.prepare import Composition
     from amplifier_foundation.sources.uri import SourceUri
 
 #: How long one server may take to answer, in seconds.

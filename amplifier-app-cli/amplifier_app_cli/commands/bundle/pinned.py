@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from amplifier_foundation.lock import BundleLock
-    from amplifier_foundation.pins import LockPaths
+    from amplifier_foundation.plan.lock_file import BundleLock
+    from amplifier_foundation.plan.locks import LockPaths
 
 
 def read_pinned(locks: LockPaths, name: str) -> BundleLock:
     """Return all pins of a bundle, none when it has no lock; addresses are without passwords. Raises LockError."""
-    from amplifier_foundation.lock import BundleLock
+    from amplifier_foundation.plan.lock_file import BundleLock
     from amplifier_foundation.sources.uri import without_secrets
 
     pins = {}

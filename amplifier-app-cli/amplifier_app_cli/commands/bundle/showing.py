@@ -11,7 +11,7 @@ from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.prepare import Composition
+    from amplifier_foundation.plan.prepare import Composition
 
 
 @click.command()

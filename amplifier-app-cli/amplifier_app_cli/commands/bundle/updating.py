@@ -16,7 +16,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.commands.bundle.newer import SourceState
-    from amplifier_foundation.pins import LockPaths
+    from amplifier_foundation.plan.locks import LockPaths
 
 
 @dataclass
@@ -103,7 +103,7 @@ async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
     from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
     from amplifier_app_cli.commands.bundle.newer import fetched_sources, look_for_newer
     from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.prepare import compose
+    from amplifier_foundation.plan.prepare import compose
 
     for one in updates:
         try:
@@ -121,8 +121,8 @@ async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
     from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
     from amplifier_app_cli.commands.bundle.pinned import read_pinned
     from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.lock import differences
-    from amplifier_foundation.prepare import prepare
+    from amplifier_foundation.plan.lock_file import differences
+    from amplifier_foundation.plan.prepare import prepare
 
     for one in updates:
         assert one.locks is not None

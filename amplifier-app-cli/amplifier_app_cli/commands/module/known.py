@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
-    from amplifier_foundation.prepare import Composition
+    from amplifier_foundation.plan.prepare import Composition
 
 #: The types of modules in the order they are listed.
 TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
@@ -127,7 +127,7 @@ def _summary(metadata: Any) -> str:
 def _placed(composition: Composition) -> Iterator[tuple[str, str, Placed]]:
     """Yield id, type and place of every module of a plan."""
     from amplifier_foundation.bundles.explain import named_at
-    from amplifier_foundation.plan_modules import all_modules
+    from amplifier_foundation.bundles.plan_modules import all_modules
 
     uses = {(use.section, use.module): use for use in composition.composed.modules}
     for entry in all_modules(composition.composed.plan):

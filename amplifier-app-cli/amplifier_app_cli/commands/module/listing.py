@@ -66,7 +66,7 @@ def show(module_id: str, output_format: str) -> None:
     found = known.get(module_id)
     if found is None:
         raise ModuleUnknownError(f"there is no module {module_id!r} here: {did_you_mean(module_id, sorted(known))}")
-    from amplifier_foundation.module_config import installed_config
+    from amplifier_foundation.plan.module_config import installed_config
     from amplifier_kit.config import config_schema
 
     model = installed_config(module_id) if found.installed is not None else None

@@ -15,7 +15,7 @@ from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.prepare import Composition
+    from amplifier_foundation.plan.prepare import Composition
 
 
 @click.command()
@@ -39,7 +39,7 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
     from amplifier_app_cli.commands.bundle.newer import fetched_sources, look_for_newer
     from amplifier_app_cli.commands.bundle.updating import ask, newer_text, short
     from amplifier_app_cli.ui.table import table, terminal_width
-    from amplifier_foundation.trust import UntrustedError
+    from amplifier_foundation.trust.projects import UntrustedError
 
     app = current_app()
     composition = compose_bundle()
@@ -89,9 +89,9 @@ async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list
 
     from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
     from amplifier_app_cli.commands.bundle.pinned import read_pinned
-    from amplifier_foundation.composed import PinRecord
-    from amplifier_foundation.lock import LockError, differences
-    from amplifier_foundation.prepare import activate
+    from amplifier_foundation.plan.composed import PinRecord
+    from amplifier_foundation.plan.lock_file import LockError, differences
+    from amplifier_foundation.plan.prepare import activate
     from amplifier_foundation.sources.fetcher import Fetcher
 
     app = current_app()

@@ -14,7 +14,7 @@ from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.permissions.policy_file import PolicySource
+    from amplifier_foundation.policy.policy_file import PolicySource
 
 
 @click.command()
@@ -50,7 +50,7 @@ def check(files: tuple[Path, ...], output_format: str) -> None:
 
 def _given(app: App, files: tuple[Path, ...]) -> list[PolicySource]:
     from amplifier_foundation.errors import DocumentError
-    from amplifier_foundation.permissions.policy_file import read_policy_file
+    from amplifier_foundation.policy.policy_file import read_policy_file
 
     found = []
     for file in files:

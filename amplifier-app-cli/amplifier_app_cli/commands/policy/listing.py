@@ -12,9 +12,9 @@ from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.permissions.permissions import Permissions
-    from amplifier_foundation.permissions.policy_file import PolicySource
-    from amplifier_foundation.permissions.remembered import RememberedRule
+    from amplifier_foundation.policy.permissions import Permissions
+    from amplifier_foundation.policy.policy_file import PolicySource
+    from amplifier_foundation.policy.remembered import RememberedRule
     from amplifier_kit.guard.policy import Rule
 
 
@@ -32,7 +32,7 @@ def list_rules(output_format: str) -> None:
       amplifier policy list --format json
     """
     from amplifier_app_cli.commands.policy.loading import permissions_in
-    from amplifier_foundation.permissions.remembered import RememberedRules
+    from amplifier_foundation.policy.remembered import RememberedRules
 
     app = current_app()
     permissions = permissions_in(app, app.project)

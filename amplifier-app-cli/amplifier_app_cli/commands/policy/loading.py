@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from amplifier_app_cli.app import App
 
 if TYPE_CHECKING:
-    from amplifier_foundation.permissions.past import Past
-    from amplifier_foundation.permissions.permissions import Judgement, Permissions
+    from amplifier_foundation.policy.past import Past
+    from amplifier_foundation.policy.permissions import Judgement, Permissions
     from amplifier_kit.guard.policy import Rule
 
 
@@ -19,10 +19,10 @@ def permissions_in(app: App, project: Path, *, user_file: Path | None = None) ->
 
     Nothing is fetched. Raises SettingsError.
     """
-    from amplifier_foundation.control_files import code_in_project
-    from amplifier_foundation.permissions.permissions import Permissions
-    from amplifier_foundation.permissions.policy_file import may_bundle_allow
-    from amplifier_foundation.trust import TrustStore
+    from amplifier_foundation.policy.permissions import Permissions
+    from amplifier_foundation.policy.policy_file import may_bundle_allow
+    from amplifier_foundation.trust.control_files import code_in_project
+    from amplifier_foundation.trust.projects import TrustStore
 
     is_trusted = TrustStore(app.home).state(project).trusted
     composition = _composition(app, project)
@@ -44,7 +44,7 @@ def _composition(app: App, project: Path) -> Any:
     import asyncio
 
     from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.prepare import Options, compose
+    from amplifier_foundation.plan.prepare import Options, compose
 
     options = Options(app.home, project, environ=app.environ, allow_missing=True, offline=True)
     try:
@@ -56,7 +56,7 @@ def _composition(app: App, project: Path) -> Any:
 
 def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
     """Return what sessions did that were active in the last days; what could not be read is said."""
-    from amplifier_foundation.permissions.past import read_past
+    from amplifier_foundation.policy.past import read_past
 
     since = datetime.now(UTC) - timedelta(days=days)
     past = read_past(app.home, app.project, since=since, all_projects=all_projects)
@@ -67,7 +67,7 @@ def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
 
 def rule_record(rule: Rule, **more: Any) -> dict[str, Any]:
     """Return a rule for programs."""
-    from amplifier_foundation.permissions.policy_edit import rule_entry
+    from amplifier_foundation.policy.policy_edit import rule_entry
 
     return {"rule": str(rule), **rule_entry(rule), "where": rule.where or None, **more}
 

@@ -24,7 +24,7 @@ def revoke(rule_id: str, output_format: str) -> None:
       amplifier policy revoke 3f2a
     """
     from amplifier_app_cli.commands.policy.loading import rule_record
-    from amplifier_foundation.permissions.remembered import RememberedRules
+    from amplifier_foundation.policy.remembered import RememberedRules
 
     app = current_app()
     gone = RememberedRules(app.home, app.project).revoke(rule_id)

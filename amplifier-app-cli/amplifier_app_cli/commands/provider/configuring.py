@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from amplifier_app_cli.app import App
-    from amplifier_app_cli.known_providers import KnownProvider
+    from amplifier_app_cli.providers.known import KnownProvider
     from amplifier_foundation.settings import KeyStore
     from amplifier_foundation.settings.edit import Edit
 
@@ -81,8 +81,8 @@ def add(
 
     TYPE is one of `amplifier provider list`. At a terminal, what is not given is asked for.
     """
-    from amplifier_app_cli.known_providers import known_provider
-    from amplifier_app_cli.provider_settings import (
+    from amplifier_app_cli.providers.known import known_provider
+    from amplifier_app_cli.providers.settings import (
         ModuleMissingError,
         ProviderEntry,
         require_module,
@@ -128,8 +128,8 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], where: Scope
 
     NAME is its id, its module, or its short name. At a terminal the model is asked for when nothing else is given.
     """
-    from amplifier_app_cli.known_providers import known_provider
-    from amplifier_app_cli.provider_settings import ProviderEntry, write_entry
+    from amplifier_app_cli.providers.known import known_provider
+    from amplifier_app_cli.providers.settings import ProviderEntry, write_entry
     from amplifier_app_cli.scope_options import change_settings
 
     app = current_app()
@@ -194,7 +194,7 @@ def _removal(*inner: str) -> Callable[[Path, KeyStore], Edit]:
 
 def ask_for_type(app: App) -> str:
     """Return the provider that the user picks from those that can be used; raises UsageError with nobody to ask."""
-    from amplifier_app_cli.known_providers import KNOWN, is_installed
+    from amplifier_app_cli.providers.known import KNOWN, is_installed
     from amplifier_app_cli.ui.say import say
 
     if not app.can_ask:
@@ -211,7 +211,7 @@ def with_address(app: App, known: KnownProvider, config: dict[str, Any]) -> dict
 
     Nobody to ask is no fault: what has to be set is said.
     """
-    from amplifier_app_cli.provider_plan import environ_with_keys
+    from amplifier_app_cli.providers.plan import environ_with_keys
 
     config = _renamed(known, config)
     variable = known.address_variable
@@ -233,7 +233,7 @@ def keep_key(app: App, known: KnownProvider, *, from_stdin: bool, is_given: bool
 
     Nobody to ask is no fault: what has to be set is said.
     """
-    from amplifier_app_cli.provider_plan import environ_with_keys
+    from amplifier_app_cli.providers.plan import environ_with_keys
     from amplifier_app_cli.scope_options import key_store
 
     store = key_store(app)
@@ -263,9 +263,9 @@ def _keep(app: App, store: KeyStore, variable: str) -> bool:
 
 def _named(app: App, name: str) -> tuple[str, str, str | None]:
     """Return name, module and scope of the entry that the user means; no scope for one that is only in the bundle."""
-    from amplifier_app_cli.provider_choice import find_entry
-    from amplifier_app_cli.provider_plan import provider_plan
-    from amplifier_app_cli.provider_settings import settings_entry
+    from amplifier_app_cli.providers.choice import find_entry
+    from amplifier_app_cli.providers.plan import provider_plan
+    from amplifier_app_cli.providers.settings import settings_entry
 
     entries = app.settings.get("config.providers") or []
     entry = find_entry(name, entries) or find_entry(name, provider_plan(app).plan.get("providers") or [])
@@ -294,7 +294,7 @@ def _parsed(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _unknown(type_: str) -> None:
-    from amplifier_app_cli.known_providers import KNOWN
+    from amplifier_app_cli.providers.known import KNOWN
     from amplifier_foundation.errors import did_you_mean
 
     hint = did_you_mean(type_, [known.id for known in KNOWN])

@@ -35,7 +35,7 @@ def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, fo
     Modules come with the program, so there is nothing to install for most of them. `local` is a small model that runs
     on this machine: its engine and its weights are downloaded once, into a folder of your home.
     """
-    from amplifier_app_cli.known_providers import KNOWN, how_to_get, is_installed, known_provider
+    from amplifier_app_cli.providers.known import KNOWN, how_to_get, is_installed, known_provider
     from amplifier_app_cli.ui.say import complain
     from amplifier_foundation.errors import did_you_mean
 
@@ -60,7 +60,7 @@ def _install_local(app: App, *, is_sure: bool, is_asked_for: bool, quiet: bool, 
     """Install the engine and the weights unless they are there; a download is never begun without a yes."""
     import asyncio
 
-    from amplifier_app_cli.local_model import download_size, install_local_model, missing_parts
+    from amplifier_app_cli.providers.local_model import download_size, install_local_model, missing_parts
     from amplifier_kit.local_model import PARTS, local_model_folder
 
     parts = list(PARTS) if force else missing_parts(app.home.path)

@@ -12,8 +12,8 @@ from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_app_cli.provider_choice import Choice
-    from amplifier_app_cli.provider_plan import ProviderPlan
+    from amplifier_app_cli.providers.choice import Choice
+    from amplifier_app_cli.providers.plan import ProviderPlan
 
 
 @click.command(name="list")
@@ -57,7 +57,7 @@ def manage(output_format: str) -> None:
 
 
 def _print(app: App, output_format: str) -> None:
-    from amplifier_app_cli.provider_plan import provider_plan
+    from amplifier_app_cli.providers.plan import provider_plan
 
     found = provider_plan(app)
     choice, problem = _choice(app, found)
@@ -90,7 +90,7 @@ def _print(app: App, output_format: str) -> None:
 
 
 def _choice(app: App, found: ProviderPlan) -> tuple[Choice | None, str | None]:
-    from amplifier_app_cli.provider_choice import ProviderChoiceError
+    from amplifier_app_cli.providers.choice import ProviderChoiceError
 
     try:
         return found.choose(app), None
@@ -100,7 +100,7 @@ def _choice(app: App, found: ProviderPlan) -> tuple[Choice | None, str | None]:
 
 def _records(app: App, found: ProviderPlan, choice: Choice | None) -> list[dict[str, Any]]:
     """Return the known providers in their order, then the others that the plan has."""
-    from amplifier_app_cli.known_providers import KNOWN, KnownProvider, is_installed, short_name
+    from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, short_name
 
     entries = [entry for entry in found.plan.get("providers") or [] if isinstance(entry, dict) and entry.get("module")]
     modules = {known.module for known in KNOWN}
@@ -123,7 +123,7 @@ def _records(app: App, found: ProviderPlan, choice: Choice | None) -> list[dict[
 
 
 def _configured(app: App, entry: dict[str, Any]) -> dict[str, Any]:
-    from amplifier_app_cli.provider_choice import is_in_settings
+    from amplifier_app_cli.providers.choice import is_in_settings
 
     return {
         "name": entry.get("id") or entry["module"],

@@ -15,7 +15,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_app_cli.provider_choice import Choice
+    from amplifier_app_cli.providers.choice import Choice
 
 
 @click.command()
@@ -33,7 +33,7 @@ def test(name: str | None, output_format: str) -> None:
     It goes through the provider's module, as every request of a session does, but is tried only once. Without NAME it
     goes to the provider that a run would use. It may cost a fraction of a cent.
     """
-    from amplifier_app_cli.provider_trial import ask
+    from amplifier_app_cli.providers.trial import ask
 
     app = current_app()
     choice, answer = _asked(app, name, ask, output_format)
@@ -62,7 +62,7 @@ def models(name: str | None, output_format: str) -> None:
 
     Without NAME they are those of the provider that a run would use.
     """
-    from amplifier_app_cli.provider_trial import models_of
+    from amplifier_app_cli.providers.trial import models_of
 
     app = current_app()
     choice, found = _asked(app, name, models_of, output_format)
@@ -102,7 +102,7 @@ def _asked(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]]
 
 
 async def _ask(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]]) -> tuple[Choice, Any]:
-    from amplifier_app_cli.provider_trial import NotReadyError, provider_brought_up
+    from amplifier_app_cli.providers.trial import NotReadyError, provider_brought_up
 
     try:
         async with provider_brought_up(app, name) as (choice, provider):

@@ -103,7 +103,7 @@ def _ask_at_terminal(app: App, runtime: SessionRuntime) -> None:
     """Let the person at the terminal be the approval system of the session."""
     from amplifier_app_cli.chat.approval import TerminalApproval
     from amplifier_app_cli.chat.own_values import OwnValues
-    from amplifier_app_cli.running.person import TerminalPerson
+    from amplifier_app_cli.run.person import TerminalPerson
     from amplifier_foundation.approvals.answered_by import person_at
 
     approval = TerminalApproval(

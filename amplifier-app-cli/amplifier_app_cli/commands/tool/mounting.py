@@ -10,7 +10,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
-    from amplifier_foundation.prepared import Prepared
+    from amplifier_foundation.plan.prepared import Prepared
 
 #: What of a plan tools need to be looked at: neither a model nor anybody who listens.
 _PARTS: Final = ("session", "tools", "agents", "spawn")
@@ -33,7 +33,7 @@ async def prepared_bundle(bundle: str | None, *, trust: bool) -> Prepared:
     import os
 
     from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
-    from amplifier_foundation.prepare import prepare
+    from amplifier_foundation.plan.prepare import prepare
     from amplifier_foundation.settings.keys import KeyStore
 
     app = current_app()

@@ -14,7 +14,7 @@ def leave_out_keyless(plan: dict[str, Any]) -> None:
     They could not be mounted, and a module that is missing stops a session. What is kept of the session still names
     them: whoever goes on with it is told of the key.
     """
-    from amplifier_app_cli.provider_choice import unset_of
+    from amplifier_app_cli.providers.choice import unset_of
 
     entries = plan.get("providers")
     if isinstance(entries, list):

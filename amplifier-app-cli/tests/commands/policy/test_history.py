@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.permissions.permissions import Permissions
-from amplifier_foundation.trust import TrustStore
+from amplifier_foundation.policy.permissions import Permissions
+from amplifier_foundation.trust.projects import TrustStore
 
 Give = Callable[..., Result]
 Asked = Callable[..., None]

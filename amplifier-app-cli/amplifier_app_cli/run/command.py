@@ -1,0 +1,203 @@
+"""What the commands that run prompts share: their options, and the way into the event loop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from amplifier_app_cli.app import App
+from amplifier_app_cli.run.formats import FORMATS
+from amplifier_app_cli.run.request import RunRequest
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.failures import Failure
+    from amplifier_foundation.prompt.user_input import UserInput
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("-p", "--provider", help="Provider that answers: a name of the bundle's or settings' list."),
+    click.option("-m", "--model", help="Model of that provider."),
+    click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
+    click.option(
+        "--output-schema",
+        metavar="FILE",
+        help="Answer with JSON that fits the JSON schema in this file, for one prompt.",
+    ),
+    click.option("--locked", is_flag=True, help="Use exactly what bundle.lock names, fail for what it does not name."),
+    click.option("--offline", is_flag=True, help="Fetch and install nothing."),
+    click.option("--trust", is_flag=True, help="Trust what this project's files name, for this run."),
+    click.option(
+        "--allow-missing-modules",
+        is_flag=True,
+        envvar="AMPLIFIER_ALLOW_PARTIAL_BUNDLE",
+        help="Go on when a module cannot be loaded.",
+    ),
+    click.option(
+        "--max-usd", type=click.FloatRange(0), help="Call nothing more once this run has cost so many dollars."
+    ),
+    click.option(
+        "--max-total-tokens",
+        type=click.IntRange(0),
+        help="Call nothing more once this run has used so many tokens, in and out together.",
+    ),
+    click.option("--max-turns", type=click.IntRange(0), help="Ask the model at most so often in this run."),
+    click.option(
+        "--max-seconds",
+        type=click.FloatRange(0),
+        help="Call nothing more once this run has taken so long; waiting for you counts.",
+    ),
+    click.option("--max-tool-calls", type=click.IntRange(0), help="Let it call tools at most so often in this run."),
+    click.option("--safe-mode", is_flag=True, help="Use nothing of yours: no settings, modules, hooks and tools."),
+    click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
+    click.option("-v", "--verbose", is_flag=True, help="Say more: files, modules, and what took how long."),
+)
+_BUDGET = {
+    "max_usd": "usd",
+    "max_total_tokens": "tokens",
+    "max_turns": "turns",
+    "max_seconds": "seconds",
+    "max_tool_calls": "tool_calls",
+}
+
+
+def run_options(command: Function) -> Function:
+    """Add the options that every command has which runs a session."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def output_options(command: Function) -> Function:
+    """Add the options for the format of the result."""
+    command = click.option("--json", "as_json", is_flag=True, help="The same as --output-format stream-json.")(command)
+    return click.option(
+        "--output-format",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="How to print the result.",
+    )(command)
+
+
+def request_of(app: App, wishes: dict[str, Any]) -> RunRequest:
+    """Return the request that options make, and let the app know how much to say.
+
+    Raises UsageError for options that contradict each other.
+    """
+    if wishes.get("model") and not wishes.get("provider"):
+        raise click.UsageError("--model needs --provider: the same model may be had from several")
+    app.is_quiet = app.is_quiet or bool(wishes.get("quiet"))
+    app.is_verbose = app.is_verbose or bool(wishes.get("verbose"))
+    app.is_safe = app.is_safe or bool(wishes.get("safe_mode"))
+    if app.is_safe and (wishes.get("bundle") or wishes.get("resume")):
+        raise click.UsageError("--safe-mode has a bundle and a session of its own: leave out every other one")
+    budget = {name: wishes[option] for option, name in _BUDGET.items() if wishes.get(option) is not None}
+    known = {name: value for name, value in wishes.items() if name in RunRequest._fields}
+    return RunRequest(**known, budget=budget)
+
+
+def format_of(wishes: dict[str, Any]) -> str:
+    """Return the format of the result."""
+    return "stream-json" if wishes["as_json"] else str(wishes["output_format"])
+
+
+def answer(app: App, output_format: str, asked: Callable[[], tuple[RunRequest, UserInput]]) -> NoReturn:
+    """Run what `asked` returns, the request and its prompt, print the result, and leave the program.
+
+    A mistake of the user's that `asked` raises is told in the format of the result as well.
+    """
+    from amplifier_app_cli.stdout_guard import guarded_stdout
+
+    with guarded_stdout() as out:
+        try:
+            request, prompt = asked()
+        except Exception as error:
+            failure = _mistake(error)
+            if failure is None:
+                raise
+            from amplifier_app_cli.run.outcome import Outcome
+            from amplifier_app_cli.run.printers import printer_for
+            from amplifier_app_cli.run.tally import Tally
+            from amplifier_app_cli.ui.say import complain
+
+            printer_for(output_format, out, Tally()).finish(Outcome.failed(*failure))
+            if isinstance(error, click.ClickException):
+                raise  # click says it, with how to use the command
+            sys.exit(complain(failure.exit_code, failure.message))
+        from amplifier_app_cli.run.once import run_once
+
+        run_to_exit(lambda: run_once(app, request, prompt, output_format, out))
+
+
+def _mistake(error: Exception) -> Failure | None:
+    from amplifier_app_cli.failures import Failure, described
+
+    if isinstance(error, click.ClickException):
+        return Failure("usage", error.format_message(), error.exit_code)
+    return described(error)
+
+
+def converse(app: App, wishes: dict[str, Any], request: RunRequest, **more: Any) -> NoReturn:
+    """Chat, and leave the program; raises UsageError without a terminal, and for options that a chat does not have."""
+    if format_of(wishes) != "text":
+        raise click.UsageError("a chat has no --output-format and no --json: they are for one prompt")
+    if request.output_schema is not None:
+        raise click.UsageError("a chat takes no --output-schema: it is for one prompt")
+    if request.images:
+        raise click.UsageError("a chat takes no --image: it is for one prompt")
+    from amplifier_app_cli.run.talk import talk
+
+    run_to_exit(lambda: talk(app, request, **more))
+
+
+def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
+    """Return the prompt, from standard input when it is `-` or not given.
+
+    An argument counts as typed; what is piped in may come from anybody, and mentions no files. Raises UsageError when
+    there is none, unless it is optional: a session that goes on may have calls that wait.
+    """
+    from amplifier_foundation.prompt.user_input import UserInput
+
+    is_argument = given not in (None, "-")
+    if is_argument:
+        text = given
+    elif sys.stdin is None or sys.stdin.isatty():
+        if is_optional and given is None:
+            return UserInput("")
+        raise click.UsageError("no prompt: give one as an argument, pipe it in, or chat with --mode chat")
+    else:
+        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+        if is_optional and given is None and not text.strip():
+            return UserInput("")
+    if not text or not text.strip():
+        raise click.UsageError("the prompt is empty")
+    # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return UserInput.of_typed(text) if is_argument else UserInput.of_data(text)
+
+
+def run_to_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    """Run the coroutine that `work` makes, and leave the program with its exit code."""
+    from amplifier_app_cli import exits
+    from amplifier_app_cli.collector import collect_nothing, collect_what_is_new
+    from amplifier_app_cli.run.event_loop import EventLoop, leave_now
+    from amplifier_app_cli.ui.diagnostics import show_warnings
+    from amplifier_app_cli.ui.say import complain
+
+    show_warnings()
+    collect_nothing()
+    loop = EventLoop()
+    try:
+        code = loop.run(work())
+    except SystemExit as error:
+        # Nothing of ours ends the process from in there: its exit code would be taken for that of the run.
+        code = complain(exits.FAILURE, f"a module tried to end the program with exit code {error.code!r}")
+    finally:
+        collect_what_is_new()
+    if not loop.is_over:
+        leave_now(code)
+    sys.exit(code)

@@ -1,0 +1,198 @@
+"""Put together what a new child consists of: plan, prompt, notes, and what it shares with its parent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_foundation.children.errors import TooDeepError
+from amplifier_foundation.children.ids import own_span
+from amplifier_foundation.children.origin import ChildFacts, Origin
+from amplifier_foundation.children.plan import child_plan
+from amplifier_foundation.children.preferences import Preferred, names_provider, with_preference
+from amplifier_foundation.children.request import SELF, SpawnRequest
+from amplifier_foundation.children.switched import Switched
+from amplifier_foundation.sessions.plan_facts import has_own_rules
+from amplifier_foundation.trust.server_entries import without_server_values
+from amplifier_kit.awaitable import maybe_await
+
+if TYPE_CHECKING:
+    from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.sessions.runtime import SessionRuntime
+
+#: How deep a tree may be when its budget does not say.
+MAX_DEPTH: Final = 8
+#: Seconds that a provider has to say which models it offers.
+_LIST_SECONDS: Final = 5.0
+#: Of the parent, and as they are for the child.
+_PASSED_ON: Final = ("session.routing", "runtime_skill_overlay")
+
+
+class ChildParts:
+    """Make the parts of the children of one session."""
+
+    def __init__(self, parent: SessionRuntime) -> None:
+        self._parent = parent
+
+    def depth(self) -> int:
+        """Return how deep a child of this session lies; raises TooDeepError when that is too deep."""
+        above = self._parent.origin.facts.depth if self._parent.origin is not None else 0
+        if above >= MAX_DEPTH and "depth" not in self._parent.budget.allowance():
+            raise TooDeepError(
+                f"{above} sessions are above this one already: do the work here, or allow more in session.budget.depth"
+            )
+        return above + 1
+
+    def self_depth(self, request: SpawnRequest) -> int:
+        """Return how often the child's chain of sessions has called itself."""
+        above = self._parent.origin.self_delegation_depth if self._parent.origin is not None else 0
+        return max(request.self_delegation_depth, above + 1) if request.agent == SELF else request.self_delegation_depth
+
+    async def prepared(
+        self, request: SpawnRequest, agent: Mapping[str, Any], agents: Mapping[str, Any]
+    ) -> tuple[Prepared, tuple[str, ...], bool]:
+        """Return what the child is made of, what the caller should know, and whether it has a provider of its own.
+
+        Raises AgentUnusableError and SpawnError as `child_plan` does.
+        """
+        parent = self._parent.prepared
+        metadata = {
+            **request.session_metadata,
+            "agent_name": request.agent,
+            "parent_id": self._parent.session_id,
+            "tool_call_id": request.tool_call_id,
+            "parallel_group_id": request.parallel_group_id,
+        }
+        plan = child_plan(
+            {**parent.composed.plan, "agents": agents},
+            agent,
+            tool_inheritance=request.tool_inheritance,
+            hook_inheritance=request.hook_inheritance,
+            orchestrator_config=request.orchestrator_config,
+            metadata={key: value for key, value in metadata.items() if value is not None},
+            above=self._parent.rules,
+        )
+        preferred = await self._preferred(plan, request, agent)
+        composed, warnings = replace(parent.composed, plan=preferred.plan), preferred.warnings
+        if agent.get("instruction"):
+            from amplifier_foundation.children.context import agent_context
+
+            access, instruction = self._parent.prompt.access, str(agent["instruction"])
+            origin = access.origin_of_text(instruction)
+            files, missing = await asyncio.to_thread(agent_context, agent.get("context"), access, origin)
+            composed = replace(composed, instruction=instruction, context=files)
+            warnings = (*warnings, *missing)
+        return replace(parent, composed=composed, is_recorded=False), warnings, preferred.provider is not None
+
+    def metadata(
+        self, facts: ChildFacts, request: SpawnRequest, agent: Mapping[str, Any], prepared: Prepared, task: str
+    ) -> dict[str, Any]:
+        """Return what the metadata of a new child say beyond those of other sessions."""
+        composed = prepared.composed
+        return {
+            "parent_id": facts.parent_id,
+            "trace_id": self._parent.root_id,
+            "agent_name": facts.agent,
+            "child_span": own_span(facts.session_id),
+            "depth": facts.depth,
+            "tool_call_id": facts.tool_call_id,
+            "parallel_group_id": facts.parallel_group_id,
+            "task_sha256": task,
+            "self_delegation_depth": self.self_depth(request),
+            "use_subprocess": request.use_subprocess or None,
+            "agent_overlay": without_server_values(agent),
+            "config": without_server_values(_shown(composed.plan)),
+            "bundle_context": {
+                "module_paths": {name: str(path) for name, path in prepared.modules.items()},
+                "mention_mappings": dict(composed.namespaces),
+            },
+        }
+
+    def origin(
+        self,
+        facts: ChildFacts,
+        prepared: Prepared,
+        agent: Any,
+        self_depth: int,
+        metadata: Mapping[str, Any],
+        *,
+        has_own_provider: bool = False,
+    ) -> Origin:
+        """Return what the child has from its parent; an agent with rules of its own has to keep to these as well."""
+        parent = self._parent
+        coordinator = parent.session.coordinator
+        given = {name: coordinator.get_capability(name) for name in _PASSED_ON}
+        working_dir = coordinator.get_capability("session.working_dir")
+        root_folder = parent.origin.root_folder if parent.origin is not None else parent.folder
+        rules, permissions = parent.rules, (parent.permissions, *parent.more_permissions)
+        if isinstance(agent, Mapping) and has_own_rules(agent):
+            from amplifier_foundation.policy.session_permissions import SessionPermissions
+
+            own = SessionPermissions.of(
+                prepared, root_folder, trust=parent.given_trust, locate=parent.prompt.resolver.resolve
+            )
+            rules, permissions = (*rules, prepared.composed.plan), (*permissions, own)
+        above = parent.origin.switched if parent.origin is not None else None
+        switched = Switched.since(parent.mounted, coordinator, above)
+        return Origin(
+            facts,
+            folder=parent.folder.parent / facts.session_id,
+            root_folder=root_folder,
+            root_id=parent.root_id,
+            metadata={key: value for key, value in metadata.items() if value is not None},
+            working_dir=working_dir if isinstance(working_dir, str) else None,
+            self_delegation_depth=self_depth,
+            secrets=parent.secrets,
+            rules=rules,
+            switched=switched.without_choice() if has_own_provider else switched,
+            capabilities={name: value for name, value in given.items() if value is not None},
+            permissions=permissions,
+        )
+
+    async def _preferred(self, plan: dict[str, Any], request: SpawnRequest, agent: Mapping[str, Any]) -> Preferred:
+        """Return the plan with the provider that the caller wishes, else the one that the agent does."""
+        unknown: list[str] = []
+        for wished, role in (
+            (request.provider_preferences, request.model_role),
+            (agent.get("provider_preferences"), agent.get("model_role")),
+        ):
+            preferences = wished if isinstance(wished, list | tuple) and wished else ()
+            if not preferences and isinstance(role, str):
+                preferences = self._parent.routing.resolve(role)
+                if role not in (known := self._parent.routing.known_roles):
+                    unknown.append(f"model_role {role!r:.100} is not known and counts as not said: {', '.join(known)}")
+            if preferences:
+                preferred = await with_preference(plan, preferences, self._models)
+                return preferred._replace(warnings=(*unknown, *preferred.warnings))
+        return Preferred(plan, warnings=tuple(unknown))
+
+    async def _models(self, entry: Mapping[str, Any]) -> Sequence[str]:
+        """Return the models of a provider that this session has; raises LookupError when it has it not."""
+        providers = self._parent.session.coordinator.get("providers") or {}
+        for name, provider in providers.items():
+            if names_provider(entry, name):
+                async with asyncio.timeout(_LIST_SECONDS):
+                    models = await maybe_await(provider.list_models())
+                    return [str(getattr(model, "id", model)) for model in models]
+        raise LookupError("it is not mounted here")
+
+
+def _shown(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan as metadata hold it: of agents only who they are, for notes are written again and again.
+
+    The record of the session has all of it.
+    """
+    agents = plan.get("agents")
+    if not isinstance(agents, Mapping):
+        return dict(plan)
+    return {
+        **plan,
+        "agents": {
+            name: {key: agent[key] for key in ("name", "description") if key in agent}
+            if isinstance(agent, Mapping)
+            else {}
+            for name, agent in agents.items()
+        },
+    }

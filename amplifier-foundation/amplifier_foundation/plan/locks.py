@@ -1,0 +1,137 @@
+"""Find and write the locks of a bundle: its own, and the user's for what settings add to it in one project.
+
+The lock beside a bundle of a project travels with the project. It holds what the bundle's files name. What settings and
+the bundles of `bundle.app` add is in a lock in the user's home, one for each bundle and project: who shares the bundle
+does not share it, and a file that somebody else can write does not say in which state it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amplifier_foundation.bundles.plan_modules import all_modules
+from amplifier_foundation.paths import Home
+from amplifier_foundation.plan.composed import ModuleUse, PinRecord, ValueUse
+from amplifier_foundation.plan.lock_file import BundleLock, LockError, Pin, find_lock, lock_path
+
+if TYPE_CHECKING:
+    from amplifier_foundation.bundles.bundle import Bundle
+    from amplifier_foundation.sources.fetcher import Fetcher
+
+
+class KnownPins(NamedTuple):
+    """What earlier runs have written down."""
+
+    own: BundleLock | None = None
+    added: BundleLock | None = None
+
+    @property
+    def pins(self) -> dict[str, Pin]:
+        """Return all pins; those in the user's home count more, since nobody else can have written them."""
+        return {**_sources(self.own), **_sources(self.added)}
+
+    def chosen_by_project(self, added: Iterable[str], home: Home) -> list[ValueUse]:
+        """Return the sources that settings add and whose state only a lock of the project says.
+
+        A commit of a fork can be had at the address of the original: who chooses the commit chooses the code.
+        """
+        own, known = self.own, _sources(self.added)
+        if own is None or own.path.parent == home.locks:
+            return []
+        return [ValueUse("pin", uri, str(own.path)) for uri in sorted(added) if uri in own.sources and uri not in known]
+
+
+class LockPaths(NamedTuple):
+    """Where the locks of a bundle lie."""
+
+    own: Path
+    added: Path
+
+    @classmethod
+    def of(cls, bundle: Bundle, home: Home, project: Path) -> LockPaths:
+        """Return the places for a bundle that was read."""
+        uri = _shipped(bundle.uri)
+        own = lock_path(bundle.file, bundle.name, uri, home, project)
+        return cls(own, lock_path(None, bundle.name, _here(uri, project), home, project))
+
+    def write(self, name: str, pins: Mapping[str, PinRecord], added: Iterable[str], *, keep: bool) -> list[str]:
+        """Write down what was fetched, and return what the user should know: a lock that cannot be written, say.
+
+        With `keep` pins that were not used stay: a run that may do without some sources says nothing about them.
+        """
+        usable = {_shown(uri): Pin(pin["commit"], pin["sha256"]) for uri, pin in pins.items() if pin["sha256"]}
+        others = {*added}
+        told = []
+        for path, part in (
+            (self.own, {uri: pin for uri, pin in usable.items() if uri not in others}),
+            (self.added, {uri: pin for uri, pin in usable.items() if uri in others}),
+        ):
+            try:
+                known = BundleLock.read(path) if keep else None
+                BundleLock(path, name, {**_sources(known), **part}).write()
+            except LockError as error:
+                told.append(f"{error}; what was fetched is not pinned")
+        return told
+
+
+def known_pins(file: Path | None, uri: str, home: Home, project: Path) -> KnownPins:
+    """Return the locks that a bundle has from earlier, found before it is read; raises LockError."""
+    uri = _shipped(uri)
+    own, added = find_lock(file, uri, home, project), find_lock(None, _here(uri, project), home, project)
+    return KnownPins(
+        BundleLock.read(own) if own is not None else None, BundleLock.read(added) if added is not None else None
+    )
+
+
+def added_sources(bundle: Bundle, agents: Mapping[str, Any], used: Iterable[str]) -> set[str]:
+    """Return those of the used sources that no file of the bundle names, as locks name them: without passwords.
+
+    `agents` are the definitions of all agents.
+    """
+    defined = {name: agents[name] for name in bundle.agents if name in agents}
+    entries = all_modules({**bundle.mount_plan(), "agents": defined})
+    own = {_address(entry.source) for entry in entries if entry.source is not None}
+    own |= {_address(layer.uri) for layer in bundle.layers}
+    return {_shown(uri) for uri in used if _address(uri) not in own}
+
+
+def used_pins(known: KnownPins, fetcher: Fetcher, uses: Iterable[ModuleUse]) -> dict[str, PinRecord]:
+    """Return what is known of the sources that a bundle uses: fetched now, or named by a lock."""
+    wanted = {_shown(use.source) for use in uses}
+    locked = {uri: PinRecord(commit=pin.commit, sha256=pin.sha256) for uri, pin in known.pins.items() if uri in wanted}
+    return locked | fetched_pins(fetcher)
+
+
+def fetched_pins(fetcher: Fetcher) -> dict[str, PinRecord]:
+    """Return commit and content of everything that was fetched; a lock holds no password."""
+    return {
+        _shown(uri): PinRecord(commit=fetched.commit, sha256=fetched.sha256) for uri, fetched in fetcher.fetched.items()
+    }
+
+
+def _sources(lock: BundleLock | None) -> dict[str, Pin]:
+    return lock.sources if lock is not None else {}
+
+
+def _shipped(uri: str) -> str:
+    from amplifier_foundation.bundles.shipped import shipped_uri
+
+    return shipped_uri(uri)
+
+
+def _here(uri: str, project: Path) -> str:
+    """Return what tells the additions to a bundle in one project from those in others."""
+    return f"{uri}\n{project.resolve()}"
+
+
+def _address(uri: str) -> str:
+    """Return a source without the part of it that is asked for: its state is one."""
+    return _shown(uri).partition("#")[0]
+
+
+def _shown(uri: str) -> str:
+    from amplifier_foundation.sources.uri import without_secrets
+
+    return without_secrets(uri)

@@ -1,0 +1,45 @@
+"""A session's parts, ready to be run: what it is made of, and where its modules lie on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amplifier_foundation.paths import Home
+from amplifier_foundation.plan.composed import Composed
+
+if TYPE_CHECKING:
+    from amplifier_foundation.bundles.layer import Layer
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a session needs and that is not in the session itself."""
+
+    composed: Composed
+    home: Home
+    project: Path
+    #: Folders of the modules that are not installed with the program, by module id.
+    modules: Mapping[str, Path] = field(default_factory=dict)
+    #: Folders with the dependencies of those modules, for the end of the import path.
+    site_folders: tuple[Path, ...] = ()
+    #: Import paths of the bundles' own packages.
+    package_paths: tuple[Path, ...] = ()
+    #: What the user should know, in readable lines.
+    warnings: tuple[str, ...] = ()
+    #: Whether it was made from the record of the session, which then stays what it is.
+    is_recorded: bool = False
+    #: Every file that had a say in it, later ones on top. For what was made from a record: those of the
+    #: bundle as it is now, if its rules are still the recorded ones, else none.
+    layers: tuple[Layer, ...] = field(default=(), repr=False)
+    #: Whether an app made the plan by itself, of no files at all.
+    is_made_by_app: bool = False
+
+    @classmethod
+    def from_plan(
+        cls, plan: dict[str, Any], home: Path, project: Path, *, name: str = "plan", instruction: str = ""
+    ) -> Prepared:
+        """Return a plan as it is, for apps that make their own: nothing is fetched, installed or asked for trust."""
+        return cls(Composed(name, name, "", "", plan, instruction), Home(home), project, is_made_by_app=True)

@@ -1,0 +1,220 @@
+"""One source of rules: a policy file, the bundle's own rules, or the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from amplifier_foundation.documents import Document, Unreadable, parse_document
+from amplifier_foundation.errors import DocumentError, did_you_mean
+from amplifier_kit.guard.policy import Problem, Rule, parse_rules
+from amplifier_kit.guard.regular_file import read_regular
+
+if TYPE_CHECKING:
+    from amplifier_foundation.bundles.layer import Layer
+
+Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "default"]
+
+_KEYS: Final = ("rules",)
+#: Where tool-bash keeps what is too long for a result, in the folder of the session.
+_OUTPUT: Final = "command-output"
+#: Where the sessions of a project are on record, below the folder that they lie in.
+_RECORDS: Final = ("", "/*", *(f"/*/{name}" for name in ("events.jsonl", "transcript.jsonl", "metadata.json")))
+#: Folders of a bundle that hold what its sessions read.
+_CONTENT: Final = ("context", "skills", "agents", "behaviors")
+_APPROVAL: Final = "hooks-approval"
+#: Larger files are no rules that a person has looked at.
+_LARGEST: Final = 4 << 20
+
+
+class PolicySource(NamedTuple):
+    """Rules of one origin, and what is wrong with them."""
+
+    scope: Scope
+    #: Where they come from, for a person: a path or a name.
+    origin: str
+    rules: tuple[Rule, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    #: Whether its rules may allow; those of an untrusted project may only deny and ask.
+    may_allow: bool = True
+    #: What stands in for entries that cannot be read: it makes verdicts stricter and never milder.
+    floors: tuple[Rule, ...] = ()
+
+
+def read_policy_file(path: Path, scope: Scope, *, may_allow: bool = True) -> PolicySource | None:
+    """Return the rules of a policy file, None when there is none; never raises, and never fails open.
+
+    A file that cannot be read as a whole asks for everything: whatever it would have denied or asked for is unknown.
+    """
+    try:
+        content = _content(path)
+        if content is None:
+            return None
+        document = parse_document(path, content, each_of="rules")
+    except DocumentError as error:
+        floor = Rule("ask", reason="a policy file cannot be read", where=str(path))
+        where, message = _told(error, path)
+        problem = Problem(where, f"{message}; until it is mended, everything is asked")
+        return PolicySource(scope, str(path), (), (problem,), may_allow, (floor,))
+    return source_of(document, scope, may_allow=may_allow)
+
+
+def _told(error: DocumentError, path: Path) -> tuple[str, str]:
+    """Return where a file is wrong, with its line when the error names one, and what is wrong there."""
+    line, _, message = str(error).removeprefix(str(path)).partition(": ")
+    is_place = str(error).startswith(f"{path}:") and (not line or line[1:].isdigit())
+    return (f"{path}{line}", message) if is_place else (str(path), str(error))
+
+
+def source_of(document: Document, scope: Scope, *, may_allow: bool = True) -> PolicySource:
+    """Return the rules of a policy file that is read already; never raises."""
+    given = document.data.get("rules")
+    rules, floors, problems = _separated(
+        given, lambda index, key: _place(document, index, key), lambda line: f"{document.path}:{line}"
+    )
+    for key, value in document.data.items():
+        if key in _KEYS:
+            continue
+        where, fate = document.where(key), "it is ignored"
+        if isinstance(value, list | dict):  # rules under a misspelled name, perhaps
+            fate = "until it is mended, everything is asked"
+            floors.append(Rule("ask", reason=f"{key!r} in a policy file is not understood", where=where))
+        problems.append(Problem(where, f"the key {key!r} is not known ({did_you_mean(key, list(_KEYS))}); {fate}"))
+    return PolicySource(scope, str(document.path), tuple(rules), tuple(problems), may_allow, tuple(floors))
+
+
+def rules_of_bundle(plan: Mapping[str, Any], origin: str, *, may_allow: bool = True) -> PolicySource | None:
+    """Return the rules that a bundle configures hooks-approval with, None when there are none.
+
+    Entries of the published format count as what they mean here. What hooks-approval asks for by its other settings
+    is its own business.
+    """
+    from amplifier_foundation.policy.published import translated
+
+    rules: list[Rule] = []
+    floors: list[Rule] = []
+    problems: list[Problem] = []
+    hooks = plan.get("hooks")
+    for entry in hooks if isinstance(hooks, list) else ():
+        config = entry.get("config") if isinstance(entry, Mapping) and entry.get("module") == _APPROVAL else None
+        given = config.get("rules") if isinstance(config, Mapping) else None
+        if given is None:
+            continue
+        meant: Any = given
+        numbers: list[int] = []
+        if isinstance(given, list):
+            pairs = [(number, rule) for number, one in enumerate(given, start=1) for rule in translated(one)]
+            numbers, meant = [number for number, _ in pairs], [rule for _, rule in pairs]
+        found = _separated(meant, lambda index, key, numbers=numbers: _in_bundle(origin, index, numbers))  # type: ignore[misc]
+        for all_of_them, some in zip((rules, floors, problems), found, strict=True):
+            all_of_them.extend(some)  # type: ignore[attr-defined]
+    if not rules and not floors and not problems:
+        return None
+    return PolicySource("bundle", origin, tuple(rules), tuple(problems), may_allow, tuple(floors))
+
+
+def may_bundle_allow(layers: Iterable[Layer], *, is_trusted: bool) -> bool:
+    """Tell whether the rules of a plan may allow: not when a file of an untrusted project may have had a say in them.
+
+    `layers` are the files that the plan was made of; when nobody knows them, only a trusted project's plan may allow.
+    """
+    known = tuple(layers)
+    if is_trusted:
+        return True
+    return bool(known) and not any(
+        "project" in (layer.owner, layer.named_by) and mentions_approval(layer.document.data) for layer in known
+    )
+
+
+def default_rules() -> PolicySource:
+    """Return the rules that ship with the product; they are checked by a test, so a problem in them is a fault."""
+    path = Path(__file__).with_name("defaults.yaml")
+    source = read_policy_file(path, "default")
+    if source is None:  # a broken installation: nothing is allowed then
+        problem = Problem(
+            str(path), "the default rules are missing, so that nothing is allowed: install the program anew"
+        )
+        return PolicySource("default", "defaults", (), (problem,))
+    return source._replace(origin="defaults")
+
+
+def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterable[Path]) -> PolicySource:
+    """Return the default rules with some more: a session may read what its own commands printed.
+
+    It may also read what its bundles bring for it, below their roots `bundles`: texts, skills, agents, behaviors. What
+    is on record of the project's sessions, its own and earlier ones, it may read when somebody allows it.
+    """
+    from amplifier_kit.guard.policy.glob import escaped
+
+    places = {session / _OUTPUT: "reading what a command printed"} if session is not None else {}
+    places |= {root / name: "reading what the bundle brings" for root in bundles for name in _CONTENT}
+    rules = [
+        Rule("allow", action="filesystem.read", path=f"{escaped(str(place.resolve()))}/**", reason=reason)
+        for place, reason in places.items()
+    ]
+    if session is not None:
+        records = escaped(str(session.parent.resolve()))
+        rules += [
+            Rule(
+                "ask",
+                action="filesystem.read",
+                path=f"{records}{record}",
+                reason="reading the record of a session",
+                is_exact=True,
+            )
+            for record in _RECORDS
+        ]
+    return defaults._replace(rules=(*defaults.rules, *rules))
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what is in a file, None when there is none; raises DocumentError. Never waits for a pipe."""
+    import os
+
+    try:
+        return read_regular(path, _LARGEST)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if os.path.islink(path):
+            raise DocumentError(f"{path}: a link that leads nowhere") from error
+        return None
+    except OSError as error:
+        raise DocumentError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _separated(
+    data: object, where: Callable[[int, str | None], str], at_line: Callable[[int], str] = str
+) -> tuple[list[Rule], list[Rule], list[Problem]]:
+    """Return the rules that are as their author wrote them, what stands in for the others, and what is wrong."""
+    if not isinstance(data, list):
+        floors, problems = parse_rules(data, where)
+        return [], floors, problems
+    rules: list[Rule] = []
+    stand_ins: list[Rule] = []
+    wrong: list[Problem] = []
+    for index, entry in enumerate(data):
+        if isinstance(entry, Unreadable):
+            floor = Rule("ask", reason="a rule that should be here cannot be read", where=at_line(entry.line))
+            stand_ins.append(floor)
+            wrong.append(Problem(floor.where, f"{entry.message}; until it is mended, `{floor}` takes its place"))
+            continue
+        found, problems = parse_rules([entry], lambda _, key, index=index: where(index, key))  # type: ignore[misc]
+        (stand_ins if problems else rules).extend(found)
+        wrong += problems
+    return rules, stand_ins, wrong
+
+
+def _place(document: Document, index: int, key: str | None) -> str:
+    return document.where("rules", index, *([key] if key is not None else []))
+
+
+def _in_bundle(origin: str, index: int, numbers: list[int]) -> str:
+    number = numbers[index] if index < len(numbers) else 1
+    return f"{origin}: hooks-approval, rule {number}"
+
+
+def mentions_approval(value: Any) -> bool:
+    """Tell whether something in a plan or a bundle names the module whose config may hold rules."""
+    from amplifier_foundation.policy.plan_trust import mentions
+
+    return mentions(value, _APPROVAL)

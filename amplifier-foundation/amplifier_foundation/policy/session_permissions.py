@@ -1,0 +1,138 @@
+"""What one running session may do: the rules as they are now, and how a person adds to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_foundation.policy.permissions import Permissions
+from amplifier_foundation.policy.remembered import MemoryScope, RememberedRule, RememberedRules
+
+if TYPE_CHECKING:
+    from amplifier_core.approval import AnsweredBy
+    from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.trust.given import GivenTrust
+    from amplifier_kit.guard.policy import Problem, Rule
+
+
+#: A file of a bundle, as tools take it; other names that begin so are files of the project.
+_MENTION: Final = re.compile(r"@[\w.-]+:")
+#: Keys under which tools name one file.
+_PATHS: Final = ("file_path", "path")
+#: Whose rules count as a person's word: neither the product's nor the bundle's.
+_OF_PERSONS: Final = ("session", "user", "project", "local", "remembered")
+
+
+class SessionPermissions:
+    """The policy of a session. Files that change while it runs count from the next decision on."""
+
+    def __init__(
+        self,
+        load: Callable[[], Permissions],
+        memory: RememberedRules,
+        locate: Callable[[str], Path | None] = lambda mention: None,
+    ) -> None:
+        """Judge by what `load` reads when it is first needed and whenever a file has changed.
+
+        Decisions are kept in `memory`. `locate` knows which file a mention of a bundle's file means.
+        """
+        self._locate = locate
+        self._load = load
+        self._memory = memory
+        self._loaded: Permissions | None = None
+
+    @classmethod
+    def of(
+        cls,
+        prepared: Prepared,
+        session: Path,
+        *,
+        trust: GivenTrust | None = None,
+        locate: Callable[[str], Path | None] = lambda mention: None,
+    ) -> SessionPermissions:
+        """Return the permissions of a prepared session that has its folder at `session`.
+
+        `trust` is the user's for this run, whatever the record of trusted folders says, for as long as it holds.
+        `locate` knows which file a mention of a bundle's file means.
+        """
+
+        def load() -> Permissions:
+            from amplifier_foundation.policy.policy_file import may_bundle_allow
+            from amplifier_foundation.sessions.plan_facts import is_trusted
+            from amplifier_foundation.trust.control_files import control_files_of
+
+            trusted = is_trusted(prepared, trust)
+            return Permissions.load(
+                prepared.home,
+                prepared.project,
+                is_trusted=trusted,
+                plan=prepared.composed.plan,
+                bundle=f"bundle {prepared.composed.name}",
+                is_bundle_trusted=may_bundle_allow(prepared.layers, is_trusted=trusted),
+                session=session,
+                bundles=[Path(root) for root in prepared.composed.namespaces.values()],
+                control_files=control_files_of(prepared),
+            )
+
+        return cls(load, RememberedRules(prepared.home, prepared.project, session), locate)
+
+    @property
+    def current(self) -> Permissions:
+        """Return the rules as the files are now."""
+        if self._loaded is None or self._loaded.is_stale:
+            self._loaded = self._load()
+        return self._loaded
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong with the rules."""
+        return self.current.problems
+
+    def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str, AnsweredBy, str]:
+        """Be the policy of the session: a verdict, its reason, its rule, and the command, path or host it is about."""
+        judged = self.current.judge(action, self._located(details))
+        reason = judged.reason
+        if judged.verdict == "deny" and judged.rule is None:
+            reason = f"{reason}: `amplifier policy explain` says what would allow {action}"
+        return judged.verdict, reason, judged.answered_by, " ".join(judged.what.splitlines())
+
+    def allowing_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
+        """Return the rule that allows an action as the rules are now, as the log tells it; None when none does."""
+        judged = self.current.judge(action, self._located(details))
+        return judged.answered_by if judged.verdict == "allow" else None
+
+    def denying_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
+        """Return who denies an action as the rules are now, as the log tells it; None when nobody does."""
+        judged = self.current.judge(action, self._located(details))
+        return judged.answered_by if judged.verdict == "deny" else None
+
+    def verdict(self, action: str, details: Mapping[str, Any]) -> str:
+        """Return what the rules say of an action as they are now."""
+        return self.current.judge(action, self._located(details)).verdict
+
+    def is_allowed_by_person(self, action: str, details: Mapping[str, Any]) -> bool:
+        """Tell whether somebody has written or remembered a rule that allows an action, and nobody restricts it."""
+        judged = self.current.judge(action, self._located(details))
+        return judged.verdict == "allow" and judged.scope in _OF_PERSONS
+
+    def suggest(self, action: str, details: Mapping[str, Any]) -> tuple[Rule, ...]:
+        """Return the narrowest rules that would allow an action; empty when none would."""
+        return self.current.suggest(action, self._located(details))
+
+    def remember(self, rules: Sequence[Rule], scope: MemoryScope, by: str = "") -> tuple[RememberedRule, ...]:
+        """Let rules hold from now on, in this session or beyond; raises RememberError and PolicyFileError."""
+        return self._memory.remember(rules, scope, by)
+
+    def _located(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return details that name the file of a bundle by its path; what leads nowhere stays, and is denied."""
+        given = details.get("tool_input")
+        if not isinstance(given, Mapping):
+            return details
+        found = {key: self._file(given.get(key)) for key in _PATHS}
+        known = {key: str(path) for key, path in found.items() if path is not None}
+        return {**details, "tool_input": {**given, **known}} if known else details
+
+    def _file(self, mention: Any) -> Path | None:
+        return self._locate(mention) if isinstance(mention, str) and _MENTION.match(mention) else None

@@ -1,0 +1,162 @@
+"""Find the files of a project that decide which code runs and where credentials go, and know them by their content."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.plan.composed import PACKAGES
+from amplifier_foundation.trust.rules import local_folder
+from amplifier_kit.guard.control_files import Use, project_rows
+
+if TYPE_CHECKING:
+    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.plan.composed import Composed
+    from amplifier_foundation.plan.prepared import Prepared
+
+#: What tools write into such folders by themselves. A module that imports from one of them runs what nobody hashes.
+_IGNORED: Final = frozenset(
+    {".git", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
+)
+#: Compiled files of a project are never loaded (`amplifier_foundation.plan.import_path`); sources beside them may be.
+_COMPILED: Final = "__pycache__"
+#: More files than these are no configuration that a person has looked at.
+_MOST_FILES: Final = 10_000
+#: Of a project that is a module itself, the files that are imported and those that say how it is built.
+_BUILT_BY: Final = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
+#: The folder itself, as a relative path.
+_ITSELF: Final = "."
+
+
+class ControlFileError(FoundationError):
+    """A control file of a project cannot be read, so nobody can say what it decides."""
+
+    code = "control_file_unreadable"
+
+
+def control_file_hashes(folder: Path, more: Iterable[str] = ()) -> dict[str, str]:
+    """Return the hash of each control file of a project, by its path relative to the folder; links are followed.
+
+    `more` are relative paths that count too if they exist, of a folder all that is below it; of `.`, the project
+    itself, what Python imports. Raises ControlFileError, naming the file, for one that cannot be read, and for a
+    project with too many of them.
+    """
+    hashes: dict[str, str] = {}
+    for relative in _control_files(folder, more):
+        if relative not in hashes:
+            hashes[relative] = _hashed(folder / relative)
+        if len(hashes) > _MOST_FILES:
+            raise ControlFileError(f"{folder}: more than {_MOST_FILES} control files: look for what fills .amplifier")
+    return hashes
+
+
+def covered_by(relative: str, more: Iterable[str]) -> bool:
+    """Tell whether what lies at a path of a project counts, in every one or as one of `more`."""
+    trees = (row.path for row in project_rows(Use.TRUST) if row.is_tree)
+    return any(_is_below(relative, tree) for tree in (*trees, *more))
+
+
+def code_in_project(composed: Composed, layers: Iterable[Layer], project: Path, home: Path) -> tuple[Path, ...]:
+    """Return what of a project becomes the plan of a session or runs in it: its bundle's files, agents and modules.
+
+    Files and folders, with links followed; nothing that lies in the home, which is the user's. A module or package
+    that is the project as a whole is the project itself.
+    """
+    files = [layer.document.path for layer in layers]
+    roots = [*(Path(root) for root in composed.namespaces.values()), *(path.parent for path in files)]
+    agents = [root / "agents" for root in roots if (root / "agents").is_dir()]
+    modules = [path for use in composed.modules if (path := local_folder(use.source)) is not None]
+    return _inside([*files, *agents, *modules], project, home)
+
+
+def control_files_of(prepared: Prepared) -> tuple[Path, ...]:
+    """Return what a session was made of, as far as it lies in the project: the capability `session.control_files`.
+
+    Besides what runs, that is what its bundle has the model read at the start. The project as a whole is left out, also
+    when it is a module or a package of the bundle: the work is done there.
+    """
+    composed, project = prepared.composed, prepared.project
+    code = code_in_project(composed, prepared.layers, project, prepared.home.path)
+    loaded = [*prepared.modules.values(), *prepared.package_paths, *map(Path, composed.context.values())]
+    found = dict.fromkeys((*code, *_inside(loaded, project, prepared.home.path)))
+    is_package = {Path(use.source).resolve() for use in composed.modules if use.section == PACKAGES}
+    here = project.resolve()
+    if here in is_package:  # its `src`, too, is what is worked on
+        found = dict.fromkeys(path for path in found if path not in map(Path.resolve, prepared.package_paths))
+    return tuple(path for path in found if path != here)
+
+
+def _inside(paths: Iterable[Path], project: Path, home: Path) -> tuple[Path, ...]:
+    here, own = project.resolve(), home.resolve()
+    found = (path.resolve() for path in paths)
+    return tuple(dict.fromkeys(path for path in found if path.is_relative_to(here) and not path.is_relative_to(own)))
+
+
+def _is_below(relative: str, above: str) -> bool:
+    return relative == above or relative.startswith(f"{above}/")
+
+
+def _control_files(folder: Path, more: Iterable[str]) -> Iterator[str]:
+    for row in project_rows(Use.TRUST):
+        if row.is_tree:
+            yield from _files_below(folder, folder / row.path)
+            continue
+        found = sorted(folder.glob(row.pattern)) if "*" in row.pattern else [folder / row.pattern]
+        yield from (
+            path.relative_to(folder).as_posix() for path in found if os.path.lexists(path) and not path.is_dir()
+        )
+    for relative in more:
+        if relative == _ITSELF:
+            yield from filter(_is_imported, _files_below(folder, folder))
+        elif os.path.lexists(folder / relative):
+            yield from _files_below(folder, folder / relative)
+
+
+def _is_imported(relative: str) -> bool:
+    from importlib.machinery import all_suffixes
+
+    return relative.rpartition("/")[2] in _BUILT_BY or relative.endswith(tuple(all_suffixes()))
+
+
+def _files_below(folder: Path, tree: Path) -> Iterator[str]:
+    """Yield every file of a tree; a folder that is reached twice through links is entered once."""
+    if os.path.lexists(tree) and not tree.is_dir():
+        yield tree.relative_to(folder).as_posix()
+        return
+    entered: set[tuple[int, int]] = set()
+    for path, folders, files in os.walk(tree, followlinks=True, onerror=_refuse):
+        here = os.stat(path)
+        if (here.st_dev, here.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((here.st_dev, here.st_ino))
+        folders[:] = sorted(name for name in folders if name not in _IGNORED)
+        is_cache = os.path.basename(path) == _COMPILED
+        for name in sorted(files):
+            # While it writes one, Python appends a number to its name.
+            if not (is_cache and (name.endswith(".pyc") or re.search(r"\.pyc\.\d+$", name))):
+                yield (Path(path) / name).relative_to(folder).as_posix()
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # a tree that is not there has no files
+        raise ControlFileError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
+
+
+def _hashed(path: Path) -> str:
+    import hashlib
+
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return "special"  # a pipe or a device: reading it could wait for ever
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return "missing"  # a link to nothing: what it will lead to is not known
+    except OSError as error:
+        raise ControlFileError(f"{path}: cannot be read: {error.strerror or error}") from error

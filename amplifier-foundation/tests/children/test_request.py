@@ -1,0 +1,18 @@
+"""What a caller of `session.spawn` gives is checked before anything is made of it."""
+
+from typing import Any
+
+import pytest
+
+from amplifier_foundation.children import SpawnError
+
+
+@pytest.mark.parametrize("message", ["hi", None, 3, ["user", "hi"]])
+@pytest.mark.parametrize("use_subprocess", [True, False])
+async def test_a_conversation_is_made_of_messages(tree: Any, spawn_in: Any, message: Any, use_subprocess: bool) -> None:
+    """The error names the argument and what is wrong in it, and no child is begun."""
+    given = [{"role": "user", "content": "Hello."}, message]
+    async with tree.run() as runtime:
+        with pytest.raises(SpawnError, match="parent_messages: each must be a message"):
+            await spawn_in(runtime)("explorer", "Go.", parent_messages=given, use_subprocess=use_subprocess)
+    assert [path.name for path in tree.place.iterdir()] == [runtime.session_id]
