@@ -47,6 +47,6 @@ def test_the_question() -> None:
 @pytest.mark.parametrize("heading", HEADINGS)
 def test_the_list_of_sessions(heading: str) -> None:
     """The picture of the list has the columns that the list has."""
-    listing = Path(__file__).resolve().parent.parent / "amplifier-app-cli/amplifier_app_cli/commands/session/listing.py"
+    listing = Path(__file__).resolve().parent.parent / "amplifier-app-cli/amplifier_app_cli/commands/session/list.py"
     assert f'"{heading}"' in listing.read_text(encoding="utf-8")
     assert heading in _shown("session-list.svg")

@@ -44,7 +44,7 @@ def list_agents(bundle: str | None, output_format: str) -> None:
       amplifier agents list
       amplifier agents list --bundle minimal
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle
     from amplifier_app_cli.ui.table import table, terminal_width
 
     composition = compose_bundle(bundle)
@@ -74,7 +74,7 @@ def show(name: str, bundle: str | None, output_format: str) -> None:
       amplifier agents show explorer
       amplifier agents show amplifier:explorer
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle
     from amplifier_app_cli.commands.bundle.masking import safe
     from amplifier_app_cli.ui.plain import plain
 
@@ -99,7 +99,7 @@ def dirs(output_format: str) -> None:
     Examples:
       amplifier agents dirs
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle
     from amplifier_app_cli.ui.table import table, terminal_width
     from amplifier_foundation.bundles.agents import discover_agents
 

@@ -91,7 +91,7 @@ def _asked(app: App, wishes: _Wishes) -> _Wishes:
     """Ask for what was not given."""
     from dataclasses import replace
 
-    from amplifier_app_cli.commands.provider.configuring import ask_for_type
+    from amplifier_app_cli.commands.provider.configure import ask_for_type
 
     provider = wishes.provider or _known(ask_for_type(app))
     assert provider is not None
@@ -128,7 +128,7 @@ def _check(app: App, wishes: _Wishes) -> None:
 
 def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
     """Write what is wanted, and return what of it is different now."""
-    from amplifier_app_cli.commands.provider.configuring import keep_key
+    from amplifier_app_cli.commands.provider.configure import keep_key
     from amplifier_app_cli.providers.settings import ProviderEntry, write_entry
     from amplifier_app_cli.scope_options import ScopeChoice, change_settings
     from amplifier_foundation.settings.edit import set_value
@@ -150,7 +150,7 @@ def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
 
 def _config(app: App, known: KnownProvider, wishes: _Wishes) -> dict[str, Any]:
     """Return the settings of the provider: it comes before all others that are configured."""
-    from amplifier_app_cli.commands.provider.configuring import with_address
+    from amplifier_app_cli.commands.provider.configure import with_address
     from amplifier_app_cli.providers.choice import first_priority
 
     entries = app.settings.get("config.providers") or []

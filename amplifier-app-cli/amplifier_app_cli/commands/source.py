@@ -64,7 +64,7 @@ def add(name: str, uri: str, is_module: bool, is_bundle: bool, where: ScopeChoic
       amplifier source add team ./team --bundle --local
     """
     from amplifier_app_cli.commands.bundle.places import overruled
-    from amplifier_app_cli.commands.module.adding import written_source
+    from amplifier_app_cli.commands.module.add import written_source
     from amplifier_app_cli.scope_options import change_settings
     from amplifier_foundation.settings.edit import set_value
 
@@ -160,7 +160,7 @@ def _kind(app: App, name: str, is_module: bool, is_bundle: bool) -> Kind:
         raise click.UsageError("give --module or --bundle, not both")
     if is_module or is_bundle:
         return "modules" if is_module else "bundles"
-    from amplifier_app_cli.commands.bundle.composing import known_bundles
+    from amplifier_app_cli.commands.bundle.compose import known_bundles
 
     if "://" in name or known_bundles(app).find(name) is not None:
         return "bundles"
@@ -196,7 +196,7 @@ def _places(app: App, name: str) -> list[dict[str, Any]]:
 def _module_places(app: App, name: str) -> list[dict[str, Any]]:
     from importlib.metadata import entry_points
 
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle
     from amplifier_app_cli.commands.bundle.places import places_of
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.sources.module_resolver import find_module_folder
@@ -221,7 +221,7 @@ def _module_places(app: App, name: str) -> list[dict[str, Any]]:
 
 
 def _bundle_places(app: App, name: str) -> list[dict[str, Any]]:
-    from amplifier_app_cli.commands.bundle.composing import known_bundles
+    from amplifier_app_cli.commands.bundle.compose import known_bundles
     from amplifier_app_cli.commands.bundle.places import places_of
 
     found = [

@@ -27,7 +27,7 @@ def update(check_only: bool, yes: bool, trust: bool, output_format: str) -> None
       amplifier update --check-only
       amplifier update --yes
     """
-    from amplifier_app_cli.commands.bundle.updating import update_bundles
+    from amplifier_app_cli.commands.bundle.update import update_bundles
 
     code = update_bundles([None], is_check=check_only, yes=yes, trust=trust, output_format=output_format)
     current_app().inform(f"the program itself: {_how()}")

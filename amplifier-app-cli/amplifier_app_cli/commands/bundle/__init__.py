@@ -11,17 +11,17 @@ from amplifier_app_cli.tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.bundle.{target}", summary)
     for name, target, summary in (
-        ("add", "adding:add", "Give a bundle a name."),
-        ("clear", "choosing:clear", "Choose no bundle any more."),
-        ("current", "choosing:current", "Print the bundle that runs here."),
-        ("explain", "explaining:explain", "Say which file set each value, and what lost."),
-        ("list", "listing:list_bundles", "List the bundles there are."),
-        ("lock", "locking:lock", "Write down what every source of a bundle is."),
-        ("remove", "adding:remove", "Forget the name of a bundle."),
-        ("show", "showing:show", "Print what a bundle is made of."),
-        ("update", "updating:update", "Fetch newer states of what a bundle uses."),
-        ("use", "choosing:use", "Choose the bundle that runs."),
-        ("validate", "validating:validate", "Check a bundle file strictly."),
+        ("add", "add:add", "Give a bundle a name."),
+        ("clear", "use:clear", "Choose no bundle any more."),
+        ("current", "use:current", "Print the bundle that runs here."),
+        ("explain", "explain:explain", "Say which file set each value, and what lost."),
+        ("list", "list:list_bundles", "List the bundles there are."),
+        ("lock", "lock:lock", "Write down what every source of a bundle is."),
+        ("remove", "add:remove", "Forget the name of a bundle."),
+        ("show", "show:show", "Print what a bundle is made of."),
+        ("update", "update:update", "Fetch newer states of what a bundle uses."),
+        ("use", "use:use", "Choose the bundle that runs."),
+        ("validate", "validate:validate", "Check a bundle file strictly."),
     )
 }
 

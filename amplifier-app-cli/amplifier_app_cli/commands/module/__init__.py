@@ -11,13 +11,13 @@ from amplifier_app_cli.tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.module.{target}", summary)
     for name, target, summary in (
-        ("add", "adding:add", "Add a module to every session."),
-        ("current", "listing:current", "List the modules of the bundle that runs here."),
-        ("list", "listing:list_modules", "List the modules there are."),
-        ("remove", "adding:remove", "Take an added module out again."),
-        ("show", "listing:show", "Print what is known of a module."),
-        ("update", "updating:update", "Fetch newer states of modules."),
-        ("validate", "validating:validate", "Check a module against its contract."),
+        ("add", "add:add", "Add a module to every session."),
+        ("current", "list:current", "List the modules of the bundle that runs here."),
+        ("list", "list:list_modules", "List the modules there are."),
+        ("remove", "add:remove", "Take an added module out again."),
+        ("show", "list:show", "Print what is known of a module."),
+        ("update", "update:update", "Fetch newer states of modules."),
+        ("validate", "validate:validate", "Check a module against its contract."),
     )
 }
 

@@ -11,12 +11,12 @@ from amplifier_app_cli.tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.policy.{target}", summary)
     for name, target, summary in (
-        ("backtest", "backtesting:backtest", "Hold rules against what past sessions did."),
-        ("check", "checking:check", "Check policy files."),
-        ("explain", "explaining:explain", "Say why something is allowed, asked for or denied."),
-        ("list", "listing:list_rules", "List the rules that hold here."),
+        ("backtest", "backtest:backtest", "Hold rules against what past sessions did."),
+        ("check", "check:check", "Check policy files."),
+        ("explain", "explain:explain", "Say why something is allowed, asked for or denied."),
+        ("list", "list:list_rules", "List the rules that hold here."),
         ("revoke", "revoking:revoke", "Take back a decision that was remembered."),
-        ("suggest", "suggesting:suggest", "Propose rules that would have spared questions."),
+        ("suggest", "suggest:suggest", "Propose rules that would have spared questions."),
     )
 }
 

@@ -23,7 +23,7 @@ def revoke(rule_id: str, output_format: str) -> None:
       amplifier policy revoke 3f2a91c07b
       amplifier policy revoke 3f2a
     """
-    from amplifier_app_cli.commands.policy.loading import rule_record
+    from amplifier_app_cli.commands.policy.load import rule_record
     from amplifier_foundation.policy.remembered import RememberedRules
 
     app = current_app()

@@ -11,14 +11,14 @@ from amplifier_app_cli.tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.provider.{target}", summary)
     for name, target, summary in (
-        ("list", "listing:list_", "Print the known providers and the state of each."),
-        ("manage", "listing:manage", "Print the providers, and what can be done with them."),
-        ("install", "installing:install", "Bring what providers need."),
-        ("add", "configuring:add", "Configure a provider."),
-        ("edit", "configuring:edit", "Change the configuration of a provider."),
-        ("remove", "configuring:remove", "Take a provider out of the settings."),
-        ("test", "trial:test", "Send one tiny request to a provider."),
-        ("models", "trial:models", "Print the models of a provider."),
+        ("list", "list:list_", "Print the known providers and the state of each."),
+        ("manage", "list:manage", "Print the providers, and what can be done with them."),
+        ("install", "install:install", "Bring what providers need."),
+        ("add", "configure:add", "Configure a provider."),
+        ("edit", "configure:edit", "Change the configuration of a provider."),
+        ("remove", "configure:remove", "Take a provider out of the settings."),
+        ("test", "test:test", "Send one tiny request to a provider."),
+        ("models", "test:models", "Print the models of a provider."),
     )
 }
 

@@ -11,17 +11,17 @@ from amplifier_app_cli.tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"{__name__}.{target}", summary)
     for name, target, summary in (
-        ("list", "listing:list_sessions", "List sessions, the most recently active first."),
+        ("list", "list:list_sessions", "List sessions, the most recently active first."),
         ("show", "show:show", "Show one session: what it used, what it is made of, what came of it."),
-        ("fork", "copying:fork", "Copy a session, up to a turn or an event, to go another way."),
+        ("fork", "fork:fork", "Copy a session, up to a turn or an event, to go another way."),
         ("rename", "naming:rename", "Give a session a name."),
-        ("export", "copying:export", "Write a session to a file or to standard output."),
-        ("delete", "removing:delete", "Delete a session and those that it started."),
-        ("cleanup", "removing:cleanup", "Delete the sessions that were not active for long."),
-        ("repair", "mending:repair", "Mend the conversation of a session, or go back to where it was sound."),
-        ("restore", "restoring:restore", "Put files back that a session has written."),
+        ("export", "fork:export", "Write a session to a file or to standard output."),
+        ("delete", "delete:delete", "Delete a session and those that it started."),
+        ("cleanup", "delete:cleanup", "Delete the sessions that were not active for long."),
+        ("repair", "repair:repair", "Mend the conversation of a session, or go back to where it was sound."),
+        ("restore", "restore:restore", "Put files back that a session has written."),
     )
-} | {"resume": Entry("amplifier_app_cli.commands.going_on:resume", "Go on with a session: chat, or answer a prompt.")}
+} | {"resume": Entry("amplifier_app_cli.commands.resume:resume", "Go on with a session: chat, or answer a prompt.")}
 
 
 @click.group(cls=LazyGroup, entries=_COMMANDS)

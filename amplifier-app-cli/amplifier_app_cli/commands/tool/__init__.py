@@ -11,9 +11,9 @@ from amplifier_app_cli.tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.tool.{target}", summary)
     for name, target, summary in (
-        ("info", "listing:info", "Print what a tool does and takes."),
-        ("invoke", "invoking:invoke", "Run a tool by hand."),
-        ("list", "listing:list_tools", "List the tools of a bundle."),
+        ("info", "list:info", "Print what a tool does and takes."),
+        ("invoke", "invoke:invoke", "Run a tool by hand."),
+        ("list", "list:list_tools", "List the tools of a bundle."),
     )
 }
 

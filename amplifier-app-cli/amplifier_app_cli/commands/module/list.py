@@ -78,7 +78,7 @@ def show(module_id: str, output_format: str) -> None:
 
 def _known(*, needs_plan: bool = True) -> list[KnownModule]:
     """Return the modules; a bundle that cannot be composed hides what is installed only if the plan is the point."""
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle, finished
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished
     from amplifier_app_cli.commands.module.known import known_modules
     from amplifier_foundation.errors import FoundationError
 

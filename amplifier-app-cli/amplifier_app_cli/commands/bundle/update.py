@@ -72,7 +72,7 @@ def update(name: str | None, everything: bool, is_check: bool, yes: bool, trust:
 
 def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, trust: bool, output_format: str) -> int:
     """Look what is newer, say it, ask, do it; return the exit code. One bundle that fails does not stop the others."""
-    from amplifier_app_cli.commands.bundle.composing import finished
+    from amplifier_app_cli.commands.bundle.compose import finished
 
     app = current_app()
     updates = [BundleUpdate(name) for name in names]
@@ -100,7 +100,7 @@ def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, tr
 
 async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
     """Compose every bundle as it is now, and ask for its sources."""
-    from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
     from amplifier_app_cli.commands.bundle.newer import fetched_sources, look_for_newer
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.prepare import compose
@@ -118,7 +118,7 @@ async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
 
 
 async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
-    from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
     from amplifier_app_cli.commands.bundle.pinned import read_pinned
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.lock_file import differences
@@ -157,7 +157,7 @@ def ask(app: App, yes: bool) -> None:
 
 
 def _all_names(app: App) -> list[str]:
-    from amplifier_app_cli.commands.bundle.composing import known_bundles
+    from amplifier_app_cli.commands.bundle.compose import known_bundles
 
     return [known.name for known in known_bundles(app).list() if known.origin != "product"]
 

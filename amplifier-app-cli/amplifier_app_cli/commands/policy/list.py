@@ -31,7 +31,7 @@ def list_rules(output_format: str) -> None:
       amplifier policy list
       amplifier policy list --format json
     """
-    from amplifier_app_cli.commands.policy.loading import permissions_in
+    from amplifier_app_cli.commands.policy.load import permissions_in
     from amplifier_foundation.policy.remembered import RememberedRules
 
     app = current_app()
@@ -84,7 +84,7 @@ def _where(rule: Rule, scope: str) -> str:
 
 
 def _print_json(permissions: Permissions, remembered: tuple[RememberedRule, ...]) -> None:
-    from amplifier_app_cli.commands.policy.loading import rule_record
+    from amplifier_app_cli.commands.policy.load import rule_record
 
     print_json(
         {

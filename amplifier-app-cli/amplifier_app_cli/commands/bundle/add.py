@@ -32,7 +32,7 @@ def add(uri: str, name: str | None, is_app: bool, where: ScopeChoice) -> None:
       amplifier bundle add git+https://example.com/team/bundle@v1 -n team
       amplifier bundle add ./behaviors/review.yaml --app --project
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle
     from amplifier_app_cli.commands.bundle.places import written_path
     from amplifier_app_cli.scope_options import change_settings
     from amplifier_foundation.bundles.loader import is_path
@@ -97,7 +97,7 @@ def _check_name(name: str | None) -> None:
 
 
 def _warn_of_hidden(app: App, name: str) -> None:
-    from amplifier_app_cli.commands.bundle.composing import known_bundles
+    from amplifier_app_cli.commands.bundle.compose import known_bundles
 
     known = known_bundles(app).find(name)
     if known is None:
@@ -156,7 +156,7 @@ def _forget(app: App, name: str) -> bool:
 
 
 def _not_there(app: App, name: str, where: str) -> NoReturn:
-    from amplifier_app_cli.commands.bundle.composing import known_bundles
+    from amplifier_app_cli.commands.bundle.compose import known_bundles
     from amplifier_foundation.bundles.bundle import BundleNotFoundError
     from amplifier_foundation.errors import did_you_mean
 

@@ -40,7 +40,7 @@ def backtest(file: Path | None, days: float, all_projects: bool, output_format: 
       amplifier policy backtest --rules proposed.yaml --days 90 --all-projects
       amplifier policy backtest --format json
     """
-    from amplifier_app_cli.commands.policy.loading import past_of, permissions_in
+    from amplifier_app_cli.commands.policy.load import past_of, permissions_in
     from amplifier_foundation.errors import DocumentError
     from amplifier_foundation.policy.backtest import backtest as replay
 
@@ -96,7 +96,7 @@ def _record(found: Backtest, past: Past) -> dict[str, Any]:
 
 
 def _replayed(each: Replayed) -> dict[str, Any]:
-    from amplifier_app_cli.commands.policy.loading import judgement_record
+    from amplifier_app_cli.commands.policy.load import judgement_record
 
     return {
         "times": each.times,

@@ -62,7 +62,7 @@ def _given(app: App, files: tuple[Path, ...]) -> list[PolicySource]:
 
 
 def _all(app: App) -> list[PolicySource]:
-    from amplifier_app_cli.commands.policy.loading import permissions_in
+    from amplifier_app_cli.commands.policy.load import permissions_in
 
     return [source for source in permissions_in(app, app.project).sources if source.scope != "default"]
 

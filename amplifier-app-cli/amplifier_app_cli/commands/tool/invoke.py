@@ -46,7 +46,7 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
       amplifier tool invoke read_file file_path=README.md
       amplifier tool invoke grep pattern=import 'paths=["src", "docs"]' -o json
     """
-    from amplifier_app_cli.commands.bundle.composing import finished
+    from amplifier_app_cli.commands.bundle.compose import finished
     from amplifier_app_cli.stdout_guard import guarded_stdout
     from amplifier_app_cli.ui.diagnostics import show_warnings
 
@@ -87,7 +87,7 @@ async def _invoked(
     app: App, name: str, arguments: dict[str, Any], bundle: str | None, trust: bool
 ) -> tuple[int, dict[str, Any]]:
     """Run the tool in a session of its own, which is closed whatever happens; return exit code and result."""
-    from amplifier_app_cli.commands.tool.mounting import prepared_bundle
+    from amplifier_app_cli.commands.tool.mount import prepared_bundle
     from amplifier_app_cli.commands.tool.no_model import leave_out_keyless
     from amplifier_foundation.sessions import SessionRuntime
 
@@ -122,7 +122,7 @@ def _ask_at_terminal(app: App, runtime: SessionRuntime) -> None:
 async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     import asyncio
 
-    from amplifier_app_cli.commands.tool.mounting import find_tool, running
+    from amplifier_app_cli.commands.tool.mount import find_tool, running
     from amplifier_app_cli.commands.tool.no_model import stand_in
     from amplifier_app_cli.commands.tool.turn import Hearing, InvokeLoop
     from amplifier_app_cli.signals import Signals
@@ -147,7 +147,7 @@ async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) ->
 
 
 async def _executed(runtime: SessionRuntime, name: str) -> str:
-    from amplifier_app_cli.commands.tool.mounting import SessionFailedError
+    from amplifier_app_cli.commands.tool.mount import SessionFailedError
 
     try:
         # The arguments are in the call: in a prompt, an @ in them would bring files.

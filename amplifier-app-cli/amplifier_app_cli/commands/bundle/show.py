@@ -29,7 +29,7 @@ def show(name: str | None, output_format: str) -> None:
       amplifier bundle show minimal
       amplifier bundle show ./my-bundle --format json
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle
 
     composition = compose_bundle(name)
     if output_format == "json":

@@ -52,7 +52,7 @@ def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None
     Examples:
       amplifier tool info read_file
     """
-    from amplifier_app_cli.commands.tool.mounting import find_tool
+    from amplifier_app_cli.commands.tool.mount import find_tool
     from amplifier_app_cli.ui.plain import plain
 
     tools = {one["name"]: one for one in _described(bundle, trust)}
@@ -74,7 +74,7 @@ def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None
 
 def _described(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
     """Return what the tools of a bundle say of themselves; whatever they print meanwhile is no result."""
-    from amplifier_app_cli.commands.bundle.composing import finished
+    from amplifier_app_cli.commands.bundle.compose import finished
     from amplifier_app_cli.stdout_guard import guarded_stdout
     from amplifier_app_cli.ui.diagnostics import show_warnings
 
@@ -84,7 +84,7 @@ def _described(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
 
 
 async def _mounted(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
-    from amplifier_app_cli.commands.tool.mounting import mounted_tools
+    from amplifier_app_cli.commands.tool.mount import mounted_tools
 
     async with mounted_tools(bundle, trust=trust) as tools:
         return [_facts(name, tool) for name, tool in sorted(tools.items())]

@@ -35,7 +35,7 @@ def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_fo
       amplifier policy suggest --days 7 --least 5
       amplifier policy suggest --write local --yes
     """
-    from amplifier_app_cli.commands.policy.loading import past_of, permissions_in
+    from amplifier_app_cli.commands.policy.load import past_of, permissions_in
     from amplifier_foundation.policy.suggestions import suggestions
 
     app = current_app()
@@ -79,7 +79,7 @@ def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[Rem
 
 
 def _record(found: Suggestions, written: tuple[RememberedRule, ...]) -> dict[str, Any]:
-    from amplifier_app_cli.commands.policy.loading import rule_record
+    from amplifier_app_cli.commands.policy.load import rule_record
 
     return {
         "asked": found.asked,

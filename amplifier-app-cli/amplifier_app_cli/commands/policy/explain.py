@@ -52,7 +52,7 @@ def explain(
       amplifier policy explain --fetch https://example.com/
       amplifier policy explain session.spawn
     """
-    from amplifier_app_cli.commands.policy.loading import permissions_in
+    from amplifier_app_cli.commands.policy.load import permissions_in
     from amplifier_foundation.policy.explanation import explain as explain_action
 
     action, details = _asked(words, {"command": command, "read": read, "write": write, "fetch": fetch}, tool)
@@ -131,7 +131,7 @@ def _print(explanation: Explanation) -> None:
 
 
 def _record(explanation: Explanation) -> dict[str, Any]:
-    from amplifier_app_cli.commands.policy.loading import judgement_record, rule_record
+    from amplifier_app_cli.commands.policy.load import judgement_record, rule_record
 
     return {
         "action": explanation.action,

@@ -54,7 +54,7 @@ def list_bundles(with_included: bool, output_format: str) -> None:
       amplifier bundle list
       amplifier bundle list --all --format json
     """
-    from amplifier_app_cli.commands.bundle.composing import finished, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import finished, tell_warnings
     from amplifier_foundation.sources.uri import without_secrets
 
     app = current_app()
@@ -79,7 +79,7 @@ def _mark(row: ListedBundle) -> str:
 
 async def _listed(app: App, with_included: bool) -> tuple[list[ListedBundle], list[str]]:
     """Return the rows, described as far as that needs no network, and what could not be read on the way."""
-    from amplifier_app_cli.commands.bundle.composing import known_bundles
+    from amplifier_app_cli.commands.bundle.compose import known_bundles
     from amplifier_foundation.sources.fetcher import Fetcher
 
     registry = known_bundles(app)
@@ -131,7 +131,7 @@ async def _describe(row: ListedBundle, registry: BundleRegistry, fetcher: Fetche
 
 
 async def _file_of(row: ListedBundle, registry: BundleRegistry, fetcher: Fetcher, app: App) -> Path:
-    from amplifier_app_cli.commands.bundle.composing import reference_to
+    from amplifier_app_cli.commands.bundle.compose import reference_to
     from amplifier_foundation.bundles.file import find_bundle_file
     from amplifier_foundation.bundles.loader import is_path, locate
 

@@ -26,7 +26,7 @@ def use(name: str, where: ScopeChoice) -> None:
       amplifier bundle use minimal
       amplifier bundle use ./bundle.md --project
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle, reference_to
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle, reference_to
     from amplifier_app_cli.commands.bundle.places import overruled, written_path
     from amplifier_app_cli.scope_options import change_settings
     from amplifier_foundation.bundles.loader import is_path
@@ -88,7 +88,7 @@ def current(output_format: str) -> None:
       amplifier bundle current
       amplifier bundle current --format json
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle
     from amplifier_app_cli.commands.bundle.masking import safe_text
     from amplifier_app_cli.ui.plain import plain
 

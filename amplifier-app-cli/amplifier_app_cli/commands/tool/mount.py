@@ -32,7 +32,7 @@ async def prepared_bundle(bundle: str | None, *, trust: bool) -> Prepared:
     """Return a bundle ready to be run, with the user's keys in the environment; raises what `prepare` raises."""
     import os
 
-    from amplifier_app_cli.commands.bundle.composing import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
     from amplifier_foundation.plan.prepare import prepare
     from amplifier_foundation.settings.keys import KeyStore
 

@@ -33,7 +33,7 @@ def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> N
       amplifier bundle lock
       amplifier bundle lock --check
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle, finished, options_for
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished, options_for
     from amplifier_app_cli.commands.bundle.pinned import read_pinned
     from amplifier_foundation.plan.lock_file import differences
 
@@ -72,7 +72,7 @@ def _missing(composition: Composition, before: BundleLock) -> list[str]:
 
 async def _lock(options: Options, locks: LockPaths) -> None:
     """Fetch what is not fetched yet and write the locks; raise LockError when they are not written."""
-    from amplifier_app_cli.commands.bundle.composing import tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import tell_warnings
     from amplifier_app_cli.commands.bundle.pinned import read_pinned
     from amplifier_foundation.plan.lock_file import LockError
     from amplifier_foundation.plan.prepare import prepare

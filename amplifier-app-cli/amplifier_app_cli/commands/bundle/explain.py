@@ -33,7 +33,7 @@ def explain(name: str | None, prefix: str | None, output_format: str) -> None:
       amplifier bundle explain --key tools.tool-bash
       amplifier bundle explain minimal --format json
     """
-    from amplifier_app_cli.commands.bundle.composing import compose_bundle
+    from amplifier_app_cli.commands.bundle.compose import compose_bundle
     from amplifier_foundation.bundles.explain import explain as explain_bundle
 
     composition = compose_bundle(name)

@@ -34,7 +34,7 @@ def validate(path: str, is_part: bool, output_format: str) -> None:
       amplifier bundle validate .
       amplifier bundle validate behaviors/review.yaml --part
     """
-    from amplifier_app_cli.commands.bundle.composing import finished
+    from amplifier_app_cli.commands.bundle.compose import finished
 
     errors, warnings = finished(_validated(current_app(), path, is_part))
     if output_format == "json":
@@ -55,7 +55,7 @@ def _print(path: str, errors: list[str], warnings: list[str]) -> None:
 
 async def _validated(app: App, path: str, is_part: bool) -> tuple[list[str], list[str]]:
     """Return the faults and the warnings, each with file and line where it has one."""
-    from amplifier_app_cli.commands.bundle.composing import known_bundles
+    from amplifier_app_cli.commands.bundle.compose import known_bundles
     from amplifier_foundation.bundles.bundle import BundleError
     from amplifier_foundation.bundles.checks import validate, validate_completeness
     from amplifier_foundation.bundles.loader import BundleLoader
