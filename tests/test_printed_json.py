@@ -32,7 +32,7 @@ OTHERS = {
     f"{APP}/chat/preview.py": "shown to a person, made visible",
     f"{APP}/chat/layout.py": "shown to a person, made plain",
     f"{APP}/chat/commands/config.py": "shown to a person, made plain",
-    f"{APP}/commands/bundle/masking.py": "a value in a table, made plain",
+    f"{APP}/commands/bundle/show.py": "a value in a table, made plain",
     f"{APP}/commands/bundle/add.py": "a file",
     f"{APP}/commands/agents.py": "a value in a table, made plain",
     f"{APP}/commands/settings.py": "a value in a table, made plain",

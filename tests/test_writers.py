@@ -53,7 +53,7 @@ ALLOWED: Final = {
     "amplifier-app-cli/amplifier_app_cli/chat/history.py": "reads by prompt_toolkit's class, writes by the writer",
     "amplifier-app-cli/amplifier_app_cli/commands/completion.py": "the settings of the user's shell",
     "amplifier-app-cli/amplifier_app_cli/commands/module/validate.py": _ELSEWHERE,
-    "amplifier-app-cli/amplifier_app_cli/commands/session/fork.py": _ELSEWHERE,
+    "amplifier-app-cli/amplifier_app_cli/commands/session/export.py": _ELSEWHERE,
     "amplifier-app-cli/amplifier_app_cli/commands/tool/mount.py": _ELSEWHERE,
     "amplifier-app-cli/amplifier_app_cli/providers/local_model.py": "model files, kept as they came",
     "amplifier-app-cli/amplifier_app_cli/stdout_guard.py": _STREAMS,

@@ -66,6 +66,19 @@ class App:
         if not self.is_quiet:
             say(text)
 
+    def confirm(self, question: str, is_sure: bool, otherwise: str) -> None:
+        """Ask the user before something is lost or fetched, unless they gave the flag that says yes.
+
+        Raises click.Abort when the answer is no, and click.UsageError, which ends in `otherwise`, without a terminal.
+        """
+        if is_sure:
+            return
+        if not self.can_ask:
+            raise click.UsageError(f"cannot ask without a terminal: {otherwise}")
+        from amplifier_app_cli.ui.plain import plain
+
+        click.confirm(plain(question), abort=True, err=True)
+
 
 def _keys_of(home: Home) -> Iterable[str]:
     """Return the user's keys, which must be in no file but their own."""

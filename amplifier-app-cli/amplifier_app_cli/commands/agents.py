@@ -75,7 +75,7 @@ def show(name: str, bundle: str | None, output_format: str) -> None:
       amplifier agents show amplifier:explorer
     """
     from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_app_cli.commands.bundle.masking import safe
+    from amplifier_app_cli.commands.bundle.show import safe
     from amplifier_app_cli.ui.plain import plain
 
     composition = compose_bundle(bundle)

@@ -112,10 +112,7 @@ def remove(name: str, is_sure: bool) -> None:
     app = current_app()
     store = _store(app)
     _require(app, name, store)
-    if not is_sure:
-        if not app.can_ask:
-            raise click.UsageError(f"{name} would be forgotten, and there is nobody to ask: give --yes")
-        click.confirm(f"Forget {name}?", abort=True, err=True)
+    app.confirm(f"Forget {name}?", is_sure, f"give --yes to forget {name}")
     store.remove(name)
     _warn(app, store)
     app.inform(f"{name} is forgotten")

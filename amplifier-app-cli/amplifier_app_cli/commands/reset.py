@@ -98,7 +98,10 @@ def reset(
     if output_format != "json":
         _show(app, parts, wanted)
     if doomed and not dry_run:
-        _confirm(app, doomed, is_sure)
+        names = ", ".join(part.category for part in doomed)
+        app.confirm(
+            f"Delete {names}? It cannot be undone", is_sure, f"give --yes to delete {names}, or look with --dry-run"
+        )
         _delete(app, doomed)
     if output_format == "json":
         print_json(_record(app, doomed, dry_run))
@@ -214,17 +217,6 @@ def readable(size: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
     raise AssertionError
-
-
-def _confirm(app: App, doomed: list[_Part], is_sure: bool) -> None:
-    if is_sure:
-        return
-    names = ", ".join(part.category for part in doomed)
-    if not app.can_ask:
-        raise click.UsageError(
-            f"{names} would be deleted, and there is nobody to ask: give --yes, or look with --dry-run"
-        )
-    click.confirm(f"Delete {names}? It cannot be undone", abort=True, err=True)
 
 
 def _delete(app: App, doomed: list[_Part]) -> None:

@@ -139,7 +139,7 @@ def show(name: str, output_format: str) -> None:
     Examples:
       amplifier source show tool-web
     """
-    from amplifier_app_cli.commands.bundle.masking import safe
+    from amplifier_app_cli.commands.bundle.show import safe
     from amplifier_app_cli.ui.plain import plain
     from amplifier_foundation.settings.errors import SettingsError
 

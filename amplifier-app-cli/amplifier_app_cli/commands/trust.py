@@ -80,7 +80,9 @@ def trust(
         app.inform(f"{folder} is trusted already")
     else:
         _show(sight)
-        _confirm(app, sight, is_sure, output_format)
+        if not is_sure and not app.can_ask and output_format == "json":
+            print_json(_record(sight, sight.trust.state))
+        app.confirm("Trust it?", is_sure, f"give --yes to trust {folder}")
         _trust(app, store, sight)
     if output_format == "json":
         print_json(_record(sight, "trusted"))
@@ -181,16 +183,6 @@ def _show(sight: _Sight) -> None:
         names = sorted(sight.files)
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         say(f"Files that count: {', '.join(names[:_SHOWN])}{more}")
-
-
-def _confirm(app: App, sight: _Sight, is_sure: bool, output_format: str) -> None:
-    if is_sure:
-        return
-    if not app.can_ask:
-        if output_format == "json":
-            print_json(_record(sight, sight.trust.state))
-        raise click.UsageError(f"{sight.folder} is not trusted, and there is nobody to ask: give --yes")
-    click.confirm("Trust it?", abort=True, err=True)
 
 
 def _revoke(app: App, store: TrustStore, folder: Path, output_format: str) -> None:

@@ -65,7 +65,7 @@ def _nothing(prefix: str, keys: list[str]) -> int:
 
 
 def _record(setting: Setting) -> dict[str, Any]:
-    from amplifier_app_cli.commands.bundle.masking import safe
+    from amplifier_app_cli.commands.bundle.show import safe
 
     key = setting.key
 
@@ -83,7 +83,7 @@ def _record(setting: Setting) -> dict[str, Any]:
 
 
 def _lines(setting: Setting) -> Iterator[str]:
-    from amplifier_app_cli.commands.bundle.masking import safe_text
+    from amplifier_app_cli.commands.bundle.show import safe_text
     from amplifier_app_cli.ui.plain import plain
     from amplifier_app_cli.ui.table import shortened, terminal_width
 

@@ -34,7 +34,7 @@ def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> N
       amplifier bundle lock --check
     """
     from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished, options_for
-    from amplifier_app_cli.commands.bundle.pinned import read_pinned
+    from amplifier_app_cli.commands.bundle.sources import read_pinned
     from amplifier_foundation.plan.lock_file import differences
 
     composition = compose_bundle(name)
@@ -62,7 +62,7 @@ def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> N
 
 def _missing(composition: Composition, before: BundleLock) -> list[str]:
     """Return what a lock that is written now would change: nothing is fetched to find out."""
-    from amplifier_app_cli.commands.bundle.newer import fetched_sources
+    from amplifier_app_cli.commands.bundle.sources import fetched_sources
 
     wanted = fetched_sources(composition)
     known = before.sources
@@ -73,7 +73,7 @@ def _missing(composition: Composition, before: BundleLock) -> list[str]:
 async def _lock(options: Options, locks: LockPaths) -> None:
     """Fetch what is not fetched yet and write the locks; raise LockError when they are not written."""
     from amplifier_app_cli.commands.bundle.compose import tell_warnings
-    from amplifier_app_cli.commands.bundle.pinned import read_pinned
+    from amplifier_app_cli.commands.bundle.sources import read_pinned
     from amplifier_foundation.plan.lock_file import LockError
     from amplifier_foundation.plan.prepare import prepare
     from amplifier_foundation.sources.uri import without_secrets

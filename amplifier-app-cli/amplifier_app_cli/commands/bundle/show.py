@@ -39,7 +39,7 @@ def show(name: str | None, output_format: str) -> None:
 
 
 def _record(composition: Composition) -> dict[str, Any]:
-    from amplifier_app_cli.commands.bundle.masking import safe
+    from amplifier_app_cli.commands.bundle.show import safe
 
     bundle, composed = composition.bundle, composition.composed
     return {
@@ -82,7 +82,7 @@ def _lines(composition: Composition) -> Iterator[str]:
 
 
 def _facts(composition: Composition) -> Iterator[tuple[str, str]]:
-    from amplifier_app_cli.commands.bundle.masking import safe_text
+    from amplifier_app_cli.commands.bundle.show import safe_text
     from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 
     bundle, composed = composition.bundle, composition.composed
@@ -114,7 +114,7 @@ def _rows(label: str, values: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _module(entry: Any) -> str:
-    from amplifier_app_cli.commands.bundle.masking import safe_text
+    from amplifier_app_cli.commands.bundle.show import safe_text
 
     if not isinstance(entry, Mapping):
         return str(entry or "none")
@@ -122,3 +122,28 @@ def _module(entry: Any) -> str:
     called = f" as {entry['id']}" if entry.get("id") else ""
     source = f" from {safe_text('source', entry['source'])}" if entry.get("source") else ""
     return f"{name}{called}{source}"
+
+
+def safe(key: str, value: Any) -> Any:
+    """Return a value as it may be shown under a dotted key: secrets in clear and passwords in addresses are masked."""
+    from amplifier_foundation.settings.secrets import masked
+
+    return masked(tuple(key.split(".")), _without_passwords(value))
+
+
+def safe_text(key: str, value: Any) -> str:
+    """Return the same as one line of text."""
+    import json
+
+    shown = safe(key, value)
+    return shown if isinstance(shown, str) and "\n" not in shown else json.dumps(shown, ensure_ascii=False, default=str)
+
+
+def _without_passwords(value: Any) -> Any:
+    from amplifier_foundation.sources.uri import without_secrets
+
+    if isinstance(value, str):
+        return without_secrets(value) if "://" in value else value
+    if isinstance(value, dict):
+        return {key: _without_passwords(item) for key, item in value.items()}
+    return [_without_passwords(item) for item in value] if isinstance(value, list) else value

@@ -15,7 +15,7 @@ from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_app_cli.commands.bundle.newer import SourceState
+    from amplifier_app_cli.commands.bundle.sources import SourceState
     from amplifier_foundation.plan.locks import LockPaths
 
 
@@ -101,7 +101,7 @@ def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, tr
 async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
     """Compose every bundle as it is now, and ask for its sources."""
     from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
-    from amplifier_app_cli.commands.bundle.newer import fetched_sources, look_for_newer
+    from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.prepare import compose
 
@@ -119,7 +119,7 @@ async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
 
 async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
     from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
-    from amplifier_app_cli.commands.bundle.pinned import read_pinned
+    from amplifier_app_cli.commands.bundle.sources import read_pinned
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.lock_file import differences
     from amplifier_foundation.plan.prepare import prepare

@@ -89,7 +89,7 @@ def current(output_format: str) -> None:
       amplifier bundle current --format json
     """
     from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_app_cli.commands.bundle.masking import safe_text
+    from amplifier_app_cli.commands.bundle.show import safe_text
     from amplifier_app_cli.ui.plain import plain
 
     chosen_by, where = _chosen(current_app())

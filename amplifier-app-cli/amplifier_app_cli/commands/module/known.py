@@ -59,7 +59,7 @@ class KnownModule:
     @property
     def origin(self) -> str:
         """Return, for people, where its code comes from."""
-        from amplifier_app_cli.commands.bundle.masking import safe_text
+        from amplifier_app_cli.commands.bundle.show import safe_text
 
         sources = list(dict.fromkeys(one.source for one in self.placed if one.source))
         if sources:
@@ -68,7 +68,7 @@ class KnownModule:
 
     def record(self) -> dict[str, Any]:
         """Return it as plain data, without secrets."""
-        from amplifier_app_cli.commands.bundle.masking import safe
+        from amplifier_app_cli.commands.bundle.show import safe
 
         return {
             "id": self.id,

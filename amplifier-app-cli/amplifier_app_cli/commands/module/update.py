@@ -36,7 +36,7 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
       amplifier module update tool-web --yes
     """
     from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished
-    from amplifier_app_cli.commands.bundle.newer import fetched_sources, look_for_newer
+    from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer
     from amplifier_app_cli.commands.bundle.update import ask, newer_text, short
     from amplifier_app_cli.ui.table import table, terminal_width
     from amplifier_foundation.trust.projects import UntrustedError
@@ -88,7 +88,7 @@ async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list
     import asyncio
 
     from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
-    from amplifier_app_cli.commands.bundle.pinned import read_pinned
+    from amplifier_app_cli.commands.bundle.sources import read_pinned
     from amplifier_foundation.plan.composed import PinRecord
     from amplifier_foundation.plan.lock_file import LockError, differences
     from amplifier_foundation.plan.prepare import activate

@@ -15,7 +15,7 @@ _COMMANDS: Final = {
         ("check", "check:check", "Check policy files."),
         ("explain", "explain:explain", "Say why something is allowed, asked for or denied."),
         ("list", "list:list_rules", "List the rules that hold here."),
-        ("revoke", "revoking:revoke", "Take back a decision that was remembered."),
+        ("revoke", "list:revoke", "Take back a decision that was remembered."),
         ("suggest", "suggest:suggest", "Propose rules that would have spared questions."),
     )
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.commands.policy.options import days_option
+from amplifier_app_cli.commands.policy.load import days_option
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 

@@ -1,4 +1,4 @@
-"""`amplifier policy list`: every rule that has a say here."""
+"""`amplifier policy list` and `revoke`: the rules that hold here, and removing one that was remembered."""
 
 from __future__ import annotations
 
@@ -44,6 +44,30 @@ def list_rules(output_format: str) -> None:
     for problem in permissions.problems:
         app.inform(f"problem: {problem.where}: {problem.message}")
     _hint(app, permissions)
+
+
+@click.command()
+@click.argument("rule_id", metavar="ID")
+@format_option
+@told
+def revoke(rule_id: str, output_format: str) -> None:
+    """Take back the remembered rule ID, or the one whose id begins so; `amplifier policy list` shows ids.
+
+    Rules that you wrote yourself have no id: take them out of their file.
+
+    \b
+    Examples:
+      amplifier policy revoke 3f2a91c07b
+      amplifier policy revoke 3f2a
+    """
+    from amplifier_app_cli.commands.policy.load import rule_record
+    from amplifier_foundation.policy.remembered import RememberedRules
+
+    app = current_app()
+    gone = RememberedRules(app.home, app.project).revoke(rule_id)
+    if output_format == "json":
+        print_json(rule_record(gone.rule, id=gone.id, scope=gone.scope, file=str(gone.file)))
+    app.inform(f"`{gone.rule}` is gone from {gone.file}")
 
 
 def _rows(

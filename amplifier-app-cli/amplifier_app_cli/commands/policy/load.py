@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from amplifier_app_cli.app import App
 
@@ -12,6 +15,20 @@ if TYPE_CHECKING:
     from amplifier_foundation.policy.past import Past
     from amplifier_foundation.policy.permissions import Judgement, Permissions
     from amplifier_kit.guard.policy import Rule
+
+
+Function = Callable[..., Any]
+
+
+def days_option(command: Function) -> Function:
+    """Add `--days` to a command: how far it looks back."""
+    return click.option(
+        "--days",
+        type=click.FloatRange(min=0, min_open=True, max=36500),
+        default=30,
+        show_default=True,
+        help="Look at sessions of so many days.",
+    )(command)
 
 
 def permissions_in(app: App, project: Path, *, user_file: Path | None = None) -> Permissions:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.commands.policy.options import days_option
+from amplifier_app_cli.commands.policy.load import days_option
 from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option, print_json
 
@@ -64,13 +64,12 @@ def _print(app: App, found: Suggestions) -> None:
 
 
 def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[RememberedRule, ...]:
-    from amplifier_app_cli.commands.session.asking import make_sure
     from amplifier_foundation.approvals.answered_by import account_name
     from amplifier_foundation.policy.remembered import RememberedRules
 
     memory = RememberedRules(app.home, app.project)
     file = memory.file("user" if scope == "user" else "local")
-    make_sure(app, f"Put {len(found.rules)} rules into {file}?", is_sure, "give --yes to write the rules")
+    app.confirm(f"Put {len(found.rules)} rules into {file}?", is_sure, "give --yes to write the rules")
     rules = [each.rule for each in found.rules]
     kept = memory.remember(rules, "user" if scope == "user" else "local", account_name())
     for each in kept:

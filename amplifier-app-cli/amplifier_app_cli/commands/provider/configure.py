@@ -175,10 +175,7 @@ def remove(name: str, is_sure: bool, where: ScopeChoice) -> None:
             f"{key} is not in settings but in the bundle: change the bundle, or choose another provider"
         )
     place = where if where.scope is not None else ScopeChoice(scope)  # type: ignore[arg-type]
-    if not is_sure:
-        if not app.can_ask:
-            raise click.UsageError(f"{key} would be taken out of the settings, and there is nobody to ask: give --yes")
-        click.confirm(f"Take {key} out of {place.file(app)}?", abort=True, err=True)
+    app.confirm(f"Take {key} out of {place.file(app)}?", is_sure, f"give --yes to take {key} out of the settings")
     edit = change_settings(app, place, _removal(key))
     if not edit.changed:
         raise SettingsError(f"{key} is not in {edit.path}, but in the scope {scope}: add --scope {scope}")

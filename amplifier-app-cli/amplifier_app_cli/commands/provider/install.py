@@ -70,12 +70,10 @@ def _install_local(app: App, *, is_sure: bool, is_asked_for: bool, quiet: bool, 
         return
     words = f"{_LOCAL}: {download_size(parts)} is downloaded into {local_model_folder(app.home.path)}"
     if not is_sure:
-        if not app.can_ask:
-            if not is_asked_for:
-                app.inform(f"{words} by `amplifier provider install local --yes`")
-                return
-            raise click.UsageError(f"{words}, and there is nobody to ask: give --yes")
-        click.confirm(f"{words}. Go on?", abort=True, err=True)
+        if not app.can_ask and not is_asked_for:
+            app.inform(f"{words} by `amplifier provider install local --yes`")
+            return
+        app.confirm(f"{words}. Go on?", is_sure, f"give --yes ({words})")
     else:
         app.inform(words)
     folder = asyncio.run(install_local_model(app.home.path, parts, app.environ, app.inform))

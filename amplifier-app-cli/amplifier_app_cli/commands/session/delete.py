@@ -30,7 +30,6 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
 
     A session that runs is not deleted.
     """
-    from amplifier_app_cli.commands.session.asking import make_sure
     from amplifier_app_cli.commands.session.facts import found_session, size_text, tell_warnings, title
     from amplifier_app_cli.ui.counting import counted
 
@@ -38,8 +37,7 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
     store, found = found_session(app, session)
     started = len(store.descendants(found))
     more = f" and {counted(started, 'session')} that it started" if started else ""
-    make_sure(
-        app,
+    app.confirm(
         f"Delete session {found.id}{more}: {title(found)}? It cannot be undone",
         is_sure,
         f"give --force to delete session {found.id}{more}",
@@ -98,7 +96,6 @@ def cleanup(
     """
     if project is not None and all_projects:
         raise click.UsageError("--project and --all-projects: give one of them")
-    from amplifier_app_cli.commands.session.asking import make_sure
     from amplifier_app_cli.commands.session.facts import size_text
     from amplifier_app_cli.ui.counting import counted
     from amplifier_foundation.paths import expanded
@@ -125,8 +122,7 @@ def cleanup(
         if not is_sure and app.can_ask:
             _print_rows(done, to_stderr=True)
         what = f"{counted(len(done.removed), 'session')}{_pruned_text(done)} ({size_text(done.bytes)})"
-        make_sure(
-            app,
+        app.confirm(
             f"Delete {what}? It cannot be undone",
             is_sure,
             f"give --force to delete {what}, or look with --dry-run",

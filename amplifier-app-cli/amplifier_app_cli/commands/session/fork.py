@@ -1,9 +1,8 @@
-"""`amplifier session fork` and `export`: copies of a session."""
+"""`amplifier session fork`: copy a session to continue it from an earlier point."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,13 +11,8 @@ from amplifier_app_cli.failures import told
 from amplifier_app_cli.ui.records import format_option
 
 if TYPE_CHECKING:
-    from amplifier_foundation.sessions.export import ExportFormat
     from amplifier_foundation.sessions.fork import Forked
     from amplifier_foundation.sessions.store import SessionStore
-    from amplifier_foundation.sessions.summary import SessionSummary
-
-_FORMATS: Final[dict[str, ExportFormat]] = {"md": "md", "json": "json", "jsonl": "jsonl", "tar": "tar.gz"}
-_STDOUT: Final = "-"
 
 
 @click.command()
@@ -86,68 +80,3 @@ def _name(store: SessionStore, made: Forked, name: str) -> None:
     except FoundationError:
         store.delete(fresh)
         raise
-
-
-@click.command()
-@click.argument("session")
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(list(_FORMATS)),
-    help="md to read, json for metadata and messages, jsonl for messages, tar for all files (log and kept copies of "
-    "files included). Otherwise the ending of FILE tells it, or it is md.",
-)
-@click.option("-o", "--output", metavar="FILE", help="The file or folder to write to; - is standard output.")
-@click.option("-f", "--force", is_flag=True, help="Overwrite FILE.")
-@told
-def export(session: str, form: str | None, output: str | None, force: bool) -> None:
-    """Write SESSION to a file, in the current folder under its id unless FILE is given, and print the file's path.
-
-    \b
-    Examples:
-      amplifier session export 3f2a
-      amplifier session export 3f2a -o garden.json
-      amplifier session export 3f2a --as jsonl -o - | jq .role
-
-    In md, json and jsonl secrets are masked; tar has the files as they are.
-    """
-    from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
-    from amplifier_foundation.paths import expanded
-    from amplifier_foundation.sessions.export import export as write_export
-
-    app = current_app()
-    _, found = found_session(app, session)
-    if output == _STDOUT:
-        tell_warnings(app, _to_stdout(found, _FORMATS[form or "md"]))
-        return
-    target = expanded(output) if output else Path()
-    chosen = _FORMATS[form] if form else None if output and not target.is_dir() and target.suffix else "md"
-    written = write_export(found, target, chosen, overwrite=force)
-    tell_warnings(app, written.warnings)
-    click.echo(written.path)
-
-
-def _to_stdout(session: SessionSummary, form: ExportFormat) -> tuple[str, ...]:
-    """Write the export to standard output, without what would steer a terminal; return what should be said."""
-    import shutil
-    import sys
-    import tempfile
-
-    from amplifier_foundation.sessions.export import export as write_export
-
-    if form == "tar.gz" and sys.stdout.isatty():
-        raise click.UsageError("an archive is not for the terminal: name a file with -o, or pipe it")
-    out = sys.stdout.buffer
-    with tempfile.TemporaryDirectory() as folder:
-        written = write_export(session, Path(folder) / f"session.{form}", form)
-        if form == "tar.gz":
-            with open(written.path, "rb") as file:
-                shutil.copyfileobj(file, out)
-        else:
-            from amplifier_app_cli.ui.plain import plain
-            from amplifier_kit.guard.invisible_characters import printable_json
-
-            text = written.path.read_bytes().decode("utf-8")
-            out.write((plain(text) if form == "md" else printable_json(text)).encode("utf-8", "replace"))
-    out.flush()
-    return written.warnings

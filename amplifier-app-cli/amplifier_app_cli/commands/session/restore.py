@@ -71,7 +71,6 @@ def restore(
 def _restore(
     app: App, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, output_format: str
 ) -> None:
-    from amplifier_app_cli.commands.session.asking import make_sure
     from amplifier_app_cli.commands.session.facts import tell_warnings
     from amplifier_app_cli.ui.counting import counted
     from amplifier_foundation.sessions.checkpoints import RestoreConflictError
@@ -89,7 +88,7 @@ def _restore(
             app.inform(f"  {_action(state)} {state.path}")
     if plan.changes:
         what = counted(len(plan.changes), "file")
-        make_sure(app, f"Change {what}?", is_sure, f"give --yes to change {what}, or look with --dry-run")
+        app.confirm(f"Change {what}?", is_sure, f"give --yes to change {what}, or look with --dry-run")
     restored = checkpoints.restore(to, force=force)
     _report(app, restored, output_format)
 

@@ -87,8 +87,7 @@ async def _invoked(
     app: App, name: str, arguments: dict[str, Any], bundle: str | None, trust: bool
 ) -> tuple[int, dict[str, Any]]:
     """Run the tool in a session of its own, which is closed whatever happens; return exit code and result."""
-    from amplifier_app_cli.commands.tool.mount import prepared_bundle
-    from amplifier_app_cli.commands.tool.no_model import leave_out_keyless
+    from amplifier_app_cli.commands.tool.mount import leave_out_keyless, prepared_bundle
     from amplifier_foundation.sessions import SessionRuntime
 
     prepared = await prepared_bundle(bundle, trust=trust)
@@ -122,8 +121,7 @@ def _ask_at_terminal(app: App, runtime: SessionRuntime) -> None:
 async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     import asyncio
 
-    from amplifier_app_cli.commands.tool.mount import find_tool, running
-    from amplifier_app_cli.commands.tool.no_model import stand_in
+    from amplifier_app_cli.commands.tool.mount import find_tool, running, stand_in
     from amplifier_app_cli.commands.tool.turn import Hearing, InvokeLoop
     from amplifier_app_cli.signals import Signals
 

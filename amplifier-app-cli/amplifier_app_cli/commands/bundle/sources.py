@@ -1,4 +1,4 @@
-"""Ask where fetched sources come from whether there is something newer, without fetching it."""
+"""The sources that a bundle fetches: what its locks pin, and whether the server has something newer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
+    from amplifier_foundation.plan.lock_file import BundleLock
+    from amplifier_foundation.plan.locks import LockPaths
     from amplifier_foundation.plan.prepare import Composition
     from amplifier_foundation.sources.uri import SourceUri
 
@@ -32,6 +34,18 @@ class SourceState:
     def may_change(self) -> bool:
         """Return whether fetching it again may bring something else."""
         return self.status in ("newer", "new", "unknown")
+
+
+def read_pinned(locks: LockPaths, name: str) -> BundleLock:
+    """Return all pins of a bundle, none when it has no lock; addresses are without passwords. Raises LockError."""
+    from amplifier_foundation.plan.lock_file import BundleLock
+    from amplifier_foundation.sources.uri import without_secrets
+
+    pins = {}
+    for path in (locks.own, locks.added):
+        lock = BundleLock.read(path)
+        pins.update({} if lock is None else {without_secrets(uri): pin for uri, pin in lock.sources.items()})
+    return BundleLock(locks.own, name, pins)
 
 
 def fetched_sources(composition: Composition, modules: Iterable[str] | None = None) -> dict[str, str]:
