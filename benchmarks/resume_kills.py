@@ -146,8 +146,8 @@ def check(messages: list[dict[str, Any]], seen: Seen, found: Found, when: str) -
 
 def resume(folder: Path, session: Path, seen: Seen, found: Found) -> None:
     """Load a killed session, run its next turn, and note what does not hold."""
-    from amplifier_foundation.sessions.history import load_history
     from amplifier_foundation.sessions.resume import load_session
+    from amplifier_foundation.sessions.transcript import load_history
     from amplifier_kit.log import verify_log
 
     before = {path.name: path.read_bytes() for path in session.iterdir() if path.is_file()}

@@ -136,7 +136,7 @@ class _Startup:
         return mount
 
     async def mount_required(self, kind: str, entry: dict[str, Any]) -> None:
-        """Mount the orchestrator or the context; raise RuntimeError when that fails."""
+        """Mount the orchestrator or the context; raises RuntimeError with the kind in `module_type`."""
         title = "context manager" if kind == "context" else kind
         logger.info("Loading %s: %s", title, entry["module"])
         try:
@@ -145,7 +145,9 @@ class _Startup:
             raise
         except BaseException as error:
             logger.error("Failed to load %s '%s': %s", title, entry["module"], reason(error))
-            raise RuntimeError(f"Cannot initialize without {title}: {reason(error)}") from error
+            failure = RuntimeError(f"Cannot initialize without {title}: {reason(error)}")
+            failure.module_type = kind  # type: ignore[attr-defined]
+            raise failure from error
 
     async def mount_optional(self, kind: str, entry: dict[str, Any]) -> None:
         """Mount a tool or hook; a failure is a warning and an event."""

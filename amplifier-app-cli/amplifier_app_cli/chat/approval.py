@@ -43,7 +43,7 @@ from amplifier_foundation.approvals.open_calls import ChildCalls, OpenCalls
 
 if TYPE_CHECKING:
     from amplifier_core import ApprovalRequest, ApprovalResponse
-    from amplifier_foundation.approvals.pending import PendingCall, PendingQuestion, RecordedAnswers
+    from amplifier_foundation.approvals.pending_calls import PendingCall, PendingQuestion, RecordedAnswers
     from amplifier_foundation.policy.session_permissions import SessionPermissions
     from amplifier_kit.guard.policy import Rule
 
@@ -120,7 +120,7 @@ class TerminalApproval(ApprovalHandler):
 
     def expect(self, calls: Iterable[PendingCall]) -> None:
         """Use the recorded answers of these calls."""
-        from amplifier_foundation.approvals.pending import RecordedAnswers
+        from amplifier_foundation.approvals.pending_calls import RecordedAnswers
 
         self._answers = self._answers or RecordedAnswers()
         self._answers.expect(calls)
@@ -200,7 +200,7 @@ class TerminalApproval(ApprovalHandler):
             return None
         if asked.asker:  # calls of children never become pending
             return None
-        from amplifier_foundation.approvals.pending import question_of
+        from amplifier_foundation.approvals.pending_calls import question_of
 
         return self._answers.take(asked.details, question_of(request))
 
@@ -390,7 +390,7 @@ class TerminalApproval(ApprovalHandler):
         folder = details.get("working_dir")
         if isinstance(folder, str) and os.path.realpath(folder) != str(self._project):
             yield f"in: {folder}"
-        from amplifier_foundation.approvals.pending import extra_details
+        from amplifier_foundation.approvals.pending_calls import extra_details
 
         if more := extra_details(dict(details)):
             yield f"about: {more}"

@@ -28,7 +28,7 @@ from amplifier_foundation.prompt.user_input import UserInput
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.commands import Commands
     from amplifier_app_cli.chat.session_approvals import SessionApprovals
-    from amplifier_foundation.approvals.pending import PendingCall
+    from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.sessions import SessionRuntime
 
 _WORDS_TO_LEAVE: Final = ("exit", "quit", "/exit", "/quit")

@@ -28,12 +28,12 @@ async def replace(chat: Conversation, messages: list[Message]) -> None:
 async def keep(chat: Conversation) -> None:
     """Write down the conversation as it is now, between two turns."""
     # The runtime keeps it around every turn; what changes it in between has to say so.
-    await chat.runtime.keep()
+    await chat.runtime.save_messages()
 
 
 def name_of(chat: Conversation) -> str | None:
     """Return the name of the session, None when it has none."""
-    from amplifier_foundation.sessions.summary import read_summary
+    from amplifier_foundation.sessions.metadata import read_summary
 
     summary = read_summary(chat.runtime.folder)
     return summary.name if summary is not None else None

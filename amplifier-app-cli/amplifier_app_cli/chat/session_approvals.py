@@ -13,7 +13,7 @@ from amplifier_foundation.errors import FoundationError
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.question import Person
     from amplifier_foundation.approvals.open_calls import ChildCalls
-    from amplifier_foundation.approvals.pending import PendingCall
+    from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.sessions import SessionRuntime
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
     from amplifier_app_cli.chat.screen import Screen
     from amplifier_app_cli.chat.session_approvals import SessionApprovals
-    from amplifier_foundation.approvals.pending import PendingCall
+    from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.children import ChildFacts
     from amplifier_foundation.plan.prepare import Options
     from amplifier_foundation.plan.prepared import Prepared

@@ -29,7 +29,7 @@ from amplifier_app_cli.children.ending import (
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
-    from amplifier_foundation.sessions.summary import SessionSummary
+    from amplifier_foundation.sessions.metadata import SessionSummary
     from amplifier_kit.log import LogLine
 
 
@@ -195,7 +195,7 @@ def _lines(node: LogNode) -> Iterator[LogLine]:
 
 def _scan(node: LogNode) -> None:
     """Read what came of a session."""
-    from amplifier_foundation.sessions.removal import is_running
+    from amplifier_foundation.sessions.cleanup import is_running
     from amplifier_foundation.usage.history import record_of
     from amplifier_kit.log import read_log
 
@@ -258,7 +258,7 @@ def _payload(line: LogLine) -> dict[str, Any]:
 def _nameless(parent: LogNode, session_id: str, told: Told) -> LogNode | None:
     """Return a child that only its parent knows to be one: it was cut off, or the disk full, before it had notes."""
     from amplifier_foundation.children.ids import is_plain
-    from amplifier_foundation.sessions.summary import read_summary
+    from amplifier_foundation.sessions.metadata import read_summary
 
     if parent.folder is None or not is_plain(session_id):
         return None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amplifier_app_cli.app import App
-    from amplifier_foundation.approvals.pending import Answer, PendingCall
+    from amplifier_foundation.approvals.pending_calls import Answer, PendingCall
 
 
 @click.group()
@@ -46,7 +46,7 @@ def list_calls(session: str | None, output_format: str) -> None:
       amplifier approval list 3f2a --format json
     """
     from amplifier_app_cli.ui.say import say
-    from amplifier_foundation.approvals.pending import PendingCalls, PendingCallsError
+    from amplifier_foundation.approvals.pending_calls import PendingCalls, PendingCallsError
     from amplifier_foundation.sessions.store import SessionStore
 
     app = current_app()
@@ -117,7 +117,7 @@ def _answer(
     session: str, calls: tuple[str, ...], answer: Answer, note: str, output_format: str, *, is_read: bool = False
 ) -> None:
     from amplifier_foundation.approvals.answered_by import account_name
-    from amplifier_foundation.approvals.pending import PendingCalls, PendingCallsError
+    from amplifier_foundation.approvals.pending_calls import PendingCalls, PendingCallsError
     from amplifier_foundation.sessions.store import SessionStore
 
     app = current_app()

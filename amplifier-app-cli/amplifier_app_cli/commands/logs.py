@@ -17,8 +17,8 @@ from amplifier_app_cli.ui.say import complain
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from amplifier_foundation.sessions.metadata import SessionSummary
     from amplifier_foundation.sessions.store import SessionStore
-    from amplifier_foundation.sessions.summary import SessionSummary
     from amplifier_kit.log import LogLine
 
 _SHOWN = 100

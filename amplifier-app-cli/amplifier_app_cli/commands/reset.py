@@ -151,14 +151,14 @@ def _category(name: str) -> str:
 
 def _size(path: Path) -> int:
     """Return how many bytes a file or folder has; links count as themselves."""
-    from amplifier_foundation.sessions.removal import folder_bytes
+    from amplifier_foundation.sessions.cleanup import folder_bytes
 
     return folder_bytes(path) if path.is_dir() and not path.is_symlink() else path.lstat().st_size
 
 
 def _check(app: App, doomed: list[_Part]) -> None:
     """End the command when the home is no folder of this program alone, or when a session runs in it."""
-    from amplifier_foundation.sessions.removal import is_running
+    from amplifier_foundation.sessions.cleanup import is_running
 
     categories = {part.category for part in doomed}
     if "other" in categories:

@@ -146,7 +146,7 @@ async def test_missing_sections_and_agents(plan: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("section", "title"), [("orchestrator", "orchestrator"), ("context", "context manager")])
 async def test_fatal_phases(plan: dict[str, Any], make_module: Any, section: str, title: str) -> None:
-    """Without orchestrator or context there is no session: a RuntimeError that chains the module's own error."""
+    """Without orchestrator or context there is no session: a RuntimeError with the kind and the module's own error."""
     make_module("broken", "async def mount(coordinator, config):\n    raise KeyError('no key')")
     plan["session"][section] = {"module": "broken"}
     session = AmplifierSession(plan)
@@ -156,6 +156,7 @@ async def test_fatal_phases(plan: dict[str, Any], make_module: Any, section: str
 
     assert str(caught.value) == f"Cannot initialize without {title}: 'no key'"
     assert type(caught.value.__cause__) is KeyError
+    assert vars(caught.value) == {"module_type": section}
     assert session.initialized is False
 
 

@@ -12,7 +12,7 @@ from amplifier_core.events import PROVIDER_REQUEST
 from amplifier_core.models import HookResult
 from amplifier_foundation.approvals.answered_by import APP, NOBODY, AnsweredBy, person_at
 from amplifier_foundation.approvals.open_calls import CallDetails, OpenCalls
-from amplifier_foundation.approvals.pending import (
+from amplifier_foundation.approvals.pending_calls import (
     PendingCall,
     PendingCalls,
     PendingQuestion,

@@ -16,7 +16,7 @@ from amplifier_foundation.children.errors import ChildBusyError, ChildError, Chi
 from amplifier_foundation.children.origin import OnChildEvent, Origin
 from amplifier_foundation.children.stored import Result, keep_result
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.missing_modules import ModulesMissingError
+from amplifier_foundation.sessions.plan import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.usage.history import total_cost
 from amplifier_kit.awaitable import maybe_await
@@ -125,7 +125,7 @@ class Child:
             await runtime.__aenter__()
         except asyncio.CancelledError:
             # Whoever stopped it is told that it goes on by its id: then it must know what it was asked for.
-            runtime.keep_facts([*_without_instructions(task.messages), {"role": "user", "content": task.prompt}])
+            runtime.save_metadata([*_without_instructions(task.messages), {"role": "user", "content": task.prompt}])
             self._keep(task, self._facts("", "cancelled"))
             raise
         except SessionLogBusy as error:
@@ -146,7 +146,7 @@ class Child:
 
     def _not_started(self, task: Task, error: ChildError) -> ChildError:
         """Leave a note of whose child it was to be and why it is none."""
-        self.runtime.keep_facts()
+        self.runtime.save_metadata()
         self._keep(task, self._facts(str(error), "error"))
         return error
 
@@ -224,14 +224,14 @@ class Child:
         """Give the child a part of its parent's conversation, every call in it with its result."""
         if not messages:
             return
-        from amplifier_foundation.sessions.history import repaired
+        from amplifier_foundation.sessions.transcript import repair_history
 
         context = self.runtime.session.coordinator.get("context")
-        for message in repaired(_without_instructions(messages)).messages:
+        for message in repair_history(_without_instructions(messages)).messages:
             await maybe_await(context.add_message(message))
 
     async def _result(self, answer: Any, task: Task, started: float) -> Result:
-        runtime, ended = self.runtime, self.runtime.turn_end.told
+        runtime, ended = self.runtime, self.runtime.turn_end.reported
         given = ended.get("metadata")
         metadata = {**(given if isinstance(given, Mapping) else {}), **await self._spent(started)}
         if task.warnings:
@@ -258,7 +258,7 @@ class Child:
         }
 
     def _facts(self, output: str, status: str, metadata: Mapping[str, Any] | None = None) -> Result:
-        turns = self.runtime.turn_end.told.get("turn_count")
+        turns = self.runtime.turn_end.reported.get("turn_count")
         return {
             "output": output,
             "session_id": self._origin.facts.session_id,

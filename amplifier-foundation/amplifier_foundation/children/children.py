@@ -21,8 +21,8 @@ from amplifier_foundation.children.recovered import FROM_CHILD
 from amplifier_foundation.children.request import SELF, SpawnRequest
 from amplifier_foundation.children.roster import Roster
 from amplifier_foundation.children.stored import Result, keep_result, stored_result, task_hash
-from amplifier_foundation.sessions.plan_facts import planned_budget
-from amplifier_foundation.sessions.recovery import RECOVERED
+from amplifier_foundation.sessions.plan import planned_budget
+from amplifier_foundation.sessions.resume import RECOVERED
 from amplifier_kit.engine.tool_dispatch import call_in_progress
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_foundation.children.ids import is_plain
-from amplifier_foundation.sessions.event_cut import milliseconds
+from amplifier_foundation.sessions.log import milliseconds
 from amplifier_kit.log import SessionLog, SessionLogBusy
 from amplifier_kit.log.open_work import TRACKED, OpenWork
 from amplifier_kit.log.record import FACTS, IDS

@@ -14,7 +14,7 @@ from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.children.preferences import Preferred, names_provider, with_preference
 from amplifier_foundation.children.request import SELF, SpawnRequest
 from amplifier_foundation.children.switched import Switched
-from amplifier_foundation.sessions.plan_facts import has_own_rules
+from amplifier_foundation.sessions.plan import has_own_rules
 from amplifier_foundation.trust.server_entries import without_server_values
 from amplifier_kit.awaitable import maybe_await
 

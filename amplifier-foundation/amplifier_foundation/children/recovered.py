@@ -39,7 +39,7 @@ def with_children(saved: SavedSession) -> SavedSession:
     lost = [message for message in saved.messages if _is_lost(message)]
     if not lost:
         return saved
-    from amplifier_foundation.sessions.catalog import folder_names
+    from amplifier_foundation.sessions.index import folder_names
 
     place = saved.folder.parent
     names = folder_names(str(place))
@@ -98,8 +98,8 @@ def _is_lost(message: Message) -> bool:
 def _told(folder: Path, parent_id: str, next_task: _NextTask | None, notes: list[str]) -> str | None:
     """Return what to tell of a child; None when the folder holds no child of that session."""
     from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.sessions.keeper import RECORD
     from amplifier_foundation.sessions.metadata import load_metadata
+    from amplifier_foundation.sessions.recorder import RECORD
 
     facts = load_metadata(folder).data
     if facts.get("parent_id") != parent_id:

@@ -109,7 +109,7 @@ def _last_answer(saved: SavedSession) -> Result | None:
 
 def _hint(place: Path, session_id: Any, parent_id: str) -> str:
     from amplifier_foundation.children.ids import children_begin_with
-    from amplifier_foundation.sessions.catalog import folder_names
+    from amplifier_foundation.sessions.index import folder_names
 
     children = [name for name in folder_names(str(place)) if name.startswith(children_begin_with(parent_id))]
     return did_you_mean(session_id, children[:50]) if children else "this session has started none"

@@ -1,4 +1,4 @@
-"""Say what is wrong with a conversation, put it right, or go back to where it was right."""
+"""Diagnose the conversation of a session, repair it, or rewind it to its last valid turn."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from amplifier_foundation.sessions.history import (
+from amplifier_foundation.sessions.transcript import (
     History,
     closing_message,
     lines_of,
     load_history,
-    repaired,
+    repair_history,
     store_history,
 )
 from amplifier_foundation.sessions.turns import turn_boundaries
 from amplifier_kit.engine.pairing import Repair, check_pairing, tool_call_ids
 
-__all__ = ["Diagnosis", "Mended", "diagnose", "repair", "rewind"]
+__all__ = ["Diagnosis", "RepairResult", "diagnose", "repair", "rewind"]
 
 Message = dict[str, Any]
 
@@ -35,23 +35,23 @@ _INCOMPLETE: Final = "incomplete_turns"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Say whether a model service would take a conversation, and what is wrong with it when it would not."""
+    """Whether a provider would accept a conversation, and why not."""
 
     status: Literal["healthy", "broken"]
-    #: What is wrong, each kind once, in order of appearance.
+    #: The kinds of problems, in order of appearance.
     failure_modes: list[str] = field(default_factory=list)
     #: Calls without a result, and results without a call.
     orphaned_tool_ids: list[str] = field(default_factory=list)
-    #: Results that stand where no model expects them.
+    #: Results that do not follow their call.
     misplaced_tool_ids: list[str] = field(default_factory=list)
-    #: Turns, counted from 1, that end with a tool instead of an answer.
+    #: Turns, counted from 1, that end with a tool result instead of an answer.
     incomplete_turns: list[int] = field(default_factory=list)
     recommended_action: Literal["none", "repair"] = "none"
 
 
 @dataclass(frozen=True)
-class Mended:
-    """Say what was done to the transcript of a session; nothing was when `actions` is empty."""
+class RepairResult:
+    """What was done to the transcript of a session: nothing if `actions` is empty."""
 
     actions: list[str]
     messages: int
@@ -59,7 +59,7 @@ class Mended:
 
 
 def diagnose(messages: Sequence[Mapping[str, Any]]) -> Diagnosis:
-    """Return what is wrong with a conversation; nothing is changed."""
+    """Return the problems of a conversation; nothing is changed."""
     violations = check_pairing(messages)
     incomplete = _incomplete_turns(messages)
     modes = dict.fromkeys(_MODES[violation.kind] for violation in violations)
@@ -78,10 +78,10 @@ def diagnose(messages: Sequence[Mapping[str, Any]]) -> Diagnosis:
     )
 
 
-def repair(folder: Path) -> Mended:
-    """Make the transcript of a session one that can be gone on with, the old one kept as `.backup`.
+def repair(folder: Path) -> RepairResult:
+    """Repair the transcript of a session so that it can be resumed; the old one becomes `.backup`.
 
-    Lines that hold no message are left out, every call gets its result, every turn with tools its answer. Raises
+    Lines without a message are left out, every call gets a result, every turn with tools an answer. Raises
     SessionLogBusy while the session runs, HistoryError or OSError when the transcript cannot be read or written.
     """
     with _alone(folder):
@@ -90,31 +90,28 @@ def repair(folder: Path) -> Mended:
         return _stored(folder, history, sound, done)
 
 
-def rewind(folder: Path) -> Mended:
-    """Take a session back to the end of the last turn before which all is well, the old transcript kept as `.backup`.
-
-    Raises as `repair` does.
-    """
+def rewind(folder: Path) -> RepairResult:
+    """Remove everything after the last valid turn; the old transcript becomes `.backup`. Raises as `repair` does."""
     with _alone(folder):
         history = load_history(folder)
         messages = history.messages
-        end = _sound_until(messages)
+        end = _valid_until(messages)
         gone = len(messages) - end
         turns = len(turn_boundaries(messages)) - len(turn_boundaries(messages[:end]))
-        done = [f"took back {gone} messages of {turns} turns"] if gone else []
+        done = [f"removed {gone} messages of {turns} turns"] if gone else []
         return _stored(folder, history, messages[:end], done)
 
 
-def _stored(folder: Path, history: History, messages: list[Message], done: list[str]) -> Mended:
+def _stored(folder: Path, history: History, messages: list[Message], done: list[str]) -> RepairResult:
     actions = [*(problem for problem in history.problems if history.source != "empty"), *done]
     if actions:
         store_history(folder, lines_of(messages, history), keep_backup=history.source == "transcript")
-    return Mended(actions, len(messages), len(turn_boundaries(messages)))
+    return RepairResult(actions, len(messages), len(turn_boundaries(messages)))
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep the session from being run meanwhile; raises SessionLogBusy when it is being run now."""
+    """Lock the session; raises SessionLogBusy while it runs."""
     from amplifier_kit.log.files import LogFiles
     from amplifier_kit.log.lock import LogLock
 
@@ -128,8 +125,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _closed(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
-    """Return a conversation in which every call has its result and every turn with tools its answer."""
-    sound = repaired(messages)
+    """Return a conversation in which every call has a result and every turn with tools an answer, and the repairs."""
+    sound = repair_history(messages)
     starts = set(turn_boundaries(sound.messages))
     out: list[Message] = []
     for position, message in enumerate(sound.messages):
@@ -147,12 +144,12 @@ def _incomplete_turns(messages: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _is_open(message: Mapping[str, Any]) -> bool:
-    """Tell whether a turn cannot end with this message: a tool has spoken, or is asked to."""
+    """Return whether a turn cannot end with this message: a tool call or a tool result."""
     return message.get("role") == "tool" or bool(tool_call_ids(message))
 
 
-def _sound_until(messages: Sequence[Message]) -> int:
-    """Return the position behind the last turn up to which all is well."""
+def _valid_until(messages: Sequence[Message]) -> int:
+    """Return the position after the last turn that is valid, with all turns before it."""
     broken = min((violation.position for violation in check_pairing(messages)), default=len(messages))
     good = 0
     for end in [*turn_boundaries(messages)[1:], len(messages)]:

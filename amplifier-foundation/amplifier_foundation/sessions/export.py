@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 from amplifier_foundation.errors import FoundationError, did_you_mean
-from amplifier_foundation.sessions.metadata import Scrub, default_scrub, load_metadata
-from amplifier_foundation.sessions.summary import SessionSummary
+from amplifier_foundation.sessions.metadata import Scrub, SessionSummary, default_scrub, load_metadata
 
 if TYPE_CHECKING:
     import tarfile
@@ -84,7 +83,7 @@ def _format_of(target: Path) -> str:
 
 
 def _rendered(session: SessionSummary, format: str, scrub: Scrub) -> tuple[bytes, list[str]]:
-    from amplifier_foundation.sessions.history import load_history
+    from amplifier_foundation.sessions.transcript import load_history
 
     history = load_history(session.folder)
     metadata = load_metadata(session.folder)

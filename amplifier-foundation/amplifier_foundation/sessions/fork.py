@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.event_copy import CopiedEvents, copy_events
-from amplifier_foundation.sessions.event_cut import Outline, Placed, place_messages, read_outline
-from amplifier_foundation.sessions.history import LEDGER, TRANSCRIPT, History, lines_of, load_history
+from amplifier_foundation.sessions.log import CopiedEvents, Outline, Placed, copy_events, place_messages, read_outline
 from amplifier_foundation.sessions.metadata import Metadata, default_scrub, load_metadata
-from amplifier_foundation.sessions.recovery import recover
+from amplifier_foundation.sessions.resume import ends_inside_turn, recover
+from amplifier_foundation.sessions.transcript import LEDGER, TRANSCRIPT, History, lines_of, load_history
 from amplifier_foundation.sessions.turns import Orphans, count_turns, end_of_turn, settle_orphans
-from amplifier_kit.engine.pairing import check_pairing, tool_call_ids
+from amplifier_kit.engine.pairing import check_pairing
 from amplifier_kit.guard.private_files import append, open_private
 
 __all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "list_forks", "preview_fork"]
@@ -164,7 +163,7 @@ def _cut(folder: Path, metadata: Metadata, at_turn: int | None, at_event: int | 
     history = load_history(folder)
     messages, warnings = history.messages, [text for text in (metadata.damaged, metadata.warning) if text]
     warnings += history.problems
-    if metadata.data.get("incremental") or _is_cut_off(messages):
+    if metadata.data.get("incremental") or ends_inside_turn(messages):
         messages, recovered = recover(messages, folder)
         warnings += recovered
     outline = read_outline(folder)
@@ -177,11 +176,6 @@ def _cut(folder: Path, metadata: Metadata, at_turn: int | None, at_event: int | 
     if at_turn is None:
         return _Cut(history, messages, placed.lines_until_news(outline), warnings)
     return _at_turn(history, messages, placed, outline, at_turn, warnings)
-
-
-def _is_cut_off(messages: list[Message]) -> bool:
-    """Tell whether the conversation ends in the middle of a turn."""
-    return bool(messages) and (messages[-1].get("role") != "assistant" or bool(tool_call_ids(messages[-1])))
 
 
 def _at_turn(

@@ -1,110 +1,129 @@
-"""Take a session up again: its conversation, its notes, and what it was made of."""
+"""Load a session to resume it: its messages, its metadata, and the plan it ran with.
+
+The messages of a turn that a crash interrupted are completed from the log, so that what was done is not done again.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.events import (
+    EXECUTION_END,
+    ORCHESTRATOR_COMPLETE,
+    PROMPT_COMPLETE,
+    PROMPT_SUBMIT,
+    PROVIDER_REQUEST,
+    PROVIDER_RESPONSE,
+    TOOL_ERROR,
+    TOOL_POST,
+)
 from amplifier_foundation.plan.composed import Composed, RecordError
-from amplifier_foundation.sessions.history import BACKUP, TRANSCRIPT, load_history, load_ledger, repaired
-from amplifier_foundation.sessions.keeper import RECORD, shown_prompt
+from amplifier_foundation.sessions.log import message_time, milliseconds
 from amplifier_foundation.sessions.metadata import load_metadata
-from amplifier_foundation.sessions.recovery import recover
-from amplifier_foundation.sessions.turns import count_turns, message_text, starts_turn
+from amplifier_foundation.sessions.recorder import RECORD, prompt_preview
+from amplifier_foundation.sessions.transcript import BACKUP, TRANSCRIPT, load_history, load_ledger, repair_history
+from amplifier_foundation.sessions.turns import count_turns, message_text, starts_turn, turn_boundaries
 from amplifier_foundation.usage.history import current_facts
-from amplifier_kit.engine.pairing import tool_call_ids
+from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.pairing import tool_call_ids, tool_call_names, tool_result
+from amplifier_kit.log.open_work import WRITTEN_BY
+
+if TYPE_CHECKING:
+    from amplifier_kit.log import LogLine
 
 Message = dict[str, Any]
 
-#: Instructions are derived anew; one that a transcript of another program holds is not said again.
+#: The system prompt is built again; one in a transcript of another program is left out.
 _INSTRUCTIONS = ("system", "developer")
 
 
 @dataclass(frozen=True)
 class SavedSession:
-    """A session on disk, ready to go on."""
+    """A session on disk, ready to be resumed."""
 
     session_id: str
     folder: Path
-    #: The conversation, mended where a crash cut it off: every call has one result.
+    #: The conversation, repaired where a crash interrupted it: every call has one result.
     messages: list[Message]
-    #: The conversation as the file has it.
+    #: The conversation as the transcript has it.
     stored: list[Message]
     metadata: dict[str, Any] = field(default_factory=dict)
-    #: What the session was made of; None for sessions that another program wrote, or whose record is damaged.
+    #: The plan the session ran with; None if another program wrote the session, or the record is damaged.
     recorded: Composed | None = None
-    #: What was mended, and what could not be read, in readable lines.
+    #: What was repaired and what could not be read, as text.
     notes: tuple[str, ...] = ()
 
     @property
     def bundle(self) -> str | None:
-        """Return the bundle that the session's notes name, None when they name none."""
+        """The bundle in the metadata, None if it is unknown."""
         named = str(self.metadata.get("bundle") or "").removeprefix("bundle:")
         return named if named and named != "unknown" else None
 
     @property
     def project(self) -> Path | None:
-        """Return the folder that the session worked in, None when it does not exist any more or is not known."""
+        """The folder that the session worked in; None if it is unknown or was deleted."""
         named = self.metadata.get("working_dir")
         return Path(named) if isinstance(named, str) and Path(named).is_dir() else None
 
     @property
     def turn_count(self) -> int:
-        """Return how many turns there were; one that was cut off counts when its prompt is known."""
-        noted, there = self.metadata.get("turn_count"), count_turns(self.messages)
-        if not isinstance(noted, int) or isinstance(noted, bool) or noted < 0:
-            return there
-        # A turn is counted before its prompt is taken; the notes may know of turns that were cleared since.
-        return min(noted, max(there, noted - 1)) if self.metadata.get("incremental") else noted
+        """The number of turns; an interrupted one counts if its prompt is known."""
+        counted, present = self.metadata.get("turn_count"), count_turns(self.messages)
+        if not isinstance(counted, int) or isinstance(counted, bool) or counted < 0:
+            return present
+        # A turn is counted before its prompt is saved; the metadata also count turns that were cleared.
+        return min(counted, max(present, counted - 1)) if self.metadata.get("incremental") else counted
 
     @property
     def first_prompt(self) -> str | None:
-        """Return what the session began with, None when nothing was said yet."""
-        noted = self.metadata.get("first_prompt")
-        if isinstance(noted, str) and noted:
-            return noted
-        spoken = next((message for message in self.messages if starts_turn(message)), None)
-        return shown_prompt(message_text(spoken)) if spoken is not None else None
+        """The first prompt, None before there is one."""
+        known = self.metadata.get("first_prompt")
+        if isinstance(known, str) and known:
+            return known
+        first = next((message for message in self.messages if starts_turn(message)), None)
+        return prompt_preview(message_text(first)) if first is not None else None
 
 
 def load_session(folder: Path) -> SavedSession:
-    """Return the session in `folder`, whatever state it was left in.
+    """Return the session in `folder`, whatever state it is in; nothing on disk is changed.
 
-    A turn that was cut off is completed from the log, and calls without a result get one that says so. What is damaged
-    is told in `notes`; nothing on disk is changed. Raises HistoryError for a conversation that cannot be read.
+    An interrupted turn is completed from the log, and calls without a result get one that says so. Damage is reported
+    in `notes`. Raises HistoryError if the conversation cannot be read.
     """
     kept = load_metadata(folder)
     metadata = kept.data
     history = load_history(folder)
     notes = [*(note for note in (kept.damaged, kept.warning) if note), *history.problems]
     messages = stored = conversation(history.messages)
-    # Without notes nobody knows whether a turn was running.
-    if metadata.get("incremental") or not metadata or _is_cut_off(messages):
+    # Without metadata it is unknown whether a turn was running.
+    if metadata.get("incremental") or not metadata or ends_inside_turn(messages):
         ledger = conversation(load_ledger(folder))
         messages = ledger if len(ledger) > len(stored) and says_same(stored, ledger) else stored
         messages, recovered = recover(messages, folder)
         notes += recovered
         if used := current_facts(folder, metadata):
             metadata = {**metadata, "usage": used}
-    mended = repaired(messages)
-    notes += mended.notes
-    notes += _emptied(folder, metadata, stored)
+    repaired = repair_history(messages)
+    notes += repaired.notes
+    notes += _note_empty_transcript(folder, metadata, stored)
     recorded, problem = _recorded(folder)
     notes += [problem] if problem else []
     identity = str(metadata.get("session_id") or folder.name)
-    return SavedSession(identity, folder, mended.messages, stored, metadata, recorded, tuple(notes))
+    return SavedSession(identity, folder, repaired.messages, stored, metadata, recorded, tuple(notes))
 
 
 def conversation(messages: Sequence[Message]) -> list[Message]:
-    """Return messages without the instructions among them."""
+    """Return messages without system prompts."""
     return [message for message in messages if message.get("role") and message["role"] not in _INSTRUCTIONS]
 
 
 def says_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
-    """Tell whether two histories say the same as far as both go, whatever else is noted about their messages."""
+    """Return whether two histories have the same roles, calls and texts as far as both go."""
     return all(
         one.get("role") == other.get("role")
         and one.get("tool_call_id") == other.get("tool_call_id")
@@ -113,21 +132,21 @@ def says_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
     )
 
 
-def _is_cut_off(messages: list[Message]) -> bool:
-    """Tell whether the conversation ends in the middle of a turn."""
+def ends_inside_turn(messages: Sequence[Message]) -> bool:
+    """Return whether the last turn of a conversation has no answer."""
     return bool(messages) and (messages[-1].get("role") != "assistant" or bool(tool_call_ids(messages[-1])))
 
 
-def _emptied(folder: Path, metadata: dict[str, Any], stored: list[Message]) -> list[str]:
-    """Return what to tell of a transcript that lost all it held; one that was cleared has left its backup."""
+def _note_empty_transcript(folder: Path, metadata: dict[str, Any], stored: list[Message]) -> list[str]:
+    """Return a note on a transcript that lost its messages; clearing a conversation leaves a backup."""
     turns = metadata.get("turn_count")
     if stored or not isinstance(turns, int) or turns <= bool(metadata.get("incremental")):
         return []
     path = folder / TRANSCRIPT
     if not path.exists() or (folder / BACKUP).exists():
-        return []  # told already, or nothing to tell
+        return []  # reported already, or cleared
     had = "one turn" if turns == 1 else f"{turns} turns"
-    return [f"{path} is empty, though the session had {had}: what was said before is in the log alone"]
+    return [f"{path} is empty, though the session had {had}: earlier messages are only in the log"]
 
 
 def _recorded(folder: Path) -> tuple[Composed | None, str]:
@@ -137,10 +156,231 @@ def _recorded(folder: Path) -> tuple[Composed | None, str]:
     except FileNotFoundError:
         return None, ""
     except (OSError, ValueError, RecursionError) as error:
-        return None, f"{path}: what the session was made of cannot be read: {error}"
+        return None, f"{path}: the recorded plan cannot be read: {error}"
     if not isinstance(content, dict):
-        return None, f"{path}: what the session was made of cannot be read: not a mapping"
+        return None, f"{path}: the recorded plan cannot be read: not a mapping"
     try:
         return Composed.from_record(content, str(path)), ""
     except RecordError as error:
         return None, str(error)
+
+
+# -- recovery from the log --
+
+
+#: Marks messages that were recovered from the log.
+RECOVERED: Final = "recovered_from_log"
+#: The events that end a turn.
+_ENDS: Final = frozenset({PROMPT_COMPLETE, ORCHESTRATOR_COMPLETE, EXECUTION_END})
+
+
+def recover(messages: list[Message], folder: Path) -> tuple[list[Message], list[str]]:
+    """Return the messages with those that only the log has, and what was added, as text.
+
+    Three things of the last turn can be in the log and not in the transcript: the prompt, results of tools, and the
+    answer. A log that cannot be read adds nothing but a note.
+    """
+    try:
+        turn = _last_turn(folder)
+    except (OSError, ValueError) as error:
+        return messages, [f"the log could not be used to complete the conversation: {error}"]
+    if turn is None:
+        return messages, []
+    completed, notes = list(messages), list[str]()
+    prompt = _prompt(turn, notes)
+    if prompt and turn.was_accepted and _is_missing(prompt, turn, messages):
+        completed.append({"role": "user", "content": prompt, "metadata": _marks(turn.submit)})
+        notes.append("the last prompt was recovered from the log")
+    for message in _results(completed, turn, notes):
+        completed.append(message)
+        notes.append(
+            f"the result of {message['name'] or 'a tool'} ({message['tool_call_id']}) was recovered from the log"
+        )
+    answer = _answer(prompt, completed, turn, notes)
+    if answer is not None:
+        completed.append(answer)
+        notes.append("the answer was recovered from the log")
+    return completed, notes
+
+
+@dataclass
+class _Turn:
+    """The lines of one turn; large values in them are not read yet."""
+
+    submit: LogLine
+    #: How many accepted turns there were before.
+    before: int
+    was_asked: bool = False
+    was_answered: bool = False
+    is_over: bool = False
+    end: LogLine | None = None
+    #: The last result of each call.
+    results: dict[str, LogLine] = field(default_factory=dict)
+
+    @property
+    def was_accepted(self) -> bool:
+        """Whether the prompt became a message: a turn that a hook denied ends without a request."""
+        return self.was_asked or not self.is_over
+
+    def note(self, line: LogLine) -> None:
+        """Add a line of the turn; ends that were written after a crash say nothing about what was done."""
+        event = line.event
+        if WRITTEN_BY in line.data:
+            return
+        if event in (TOOL_POST, TOOL_ERROR):
+            self.results[str(line.data.get("tool_call_id"))] = line
+        elif event == PROVIDER_REQUEST:
+            self.was_asked = True
+        elif event == PROVIDER_RESPONSE:
+            self.was_answered = True
+        elif event in _ENDS:
+            self.is_over = True
+            self.end = line if event == EXECUTION_END else self.end
+
+
+def _last_turn(folder: Path) -> _Turn | None:
+    from amplifier_kit.log import read_log
+
+    turn: _Turn | None = None
+    for line in read_log(folder, on_torn=lambda torn: None):  # a crash leaves a torn last line
+        if line.event == PROMPT_SUBMIT:
+            turn = _Turn(line, 0 if turn is None else turn.before + turn.was_accepted)
+        elif turn is not None:
+            turn.note(line)
+    return turn
+
+
+def _is_missing(prompt: str, turn: _Turn, messages: list[Message]) -> bool:
+    """Tell whether no message is what was submitted: by the time of the last one, else by counting and its words.
+
+    A prompt may be changed by hooks before it is kept, and may be the same as the one before.
+    """
+    starts = turn_boundaries(messages)
+    if not starts:
+        return True
+    last = messages[starts[-1]]
+    is_earlier = _is_earlier(last, turn)
+    if is_earlier is not None:
+        return is_earlier
+    if count_turns(messages) > turn.before:
+        return False
+    if message_text(last) != prompt:
+        return True
+    return _is_answer(messages[-1]) and not turn.was_answered
+
+
+def _is_earlier(message: Message, turn: _Turn) -> bool | None:
+    """Tell whether a message is older than the prompt of a turn, None when one of them has no time."""
+    kept_at, submitted_at = message_time(message), milliseconds(turn.submit.ts)
+    return None if kept_at is None or submitted_at is None else kept_at < submitted_at
+
+
+def _results(messages: list[Message], turn: _Turn, notes: list[str]) -> Iterator[Message]:
+    """Yield the results in the log for the unanswered calls of the last turn."""
+    of_turn = _of_last_turn(messages)
+    caller = next((message for message in reversed(of_turn) if tool_call_ids(message)), None)
+    if caller is None:
+        return
+    answered = {message.get("tool_call_id") for message in of_turn if message.get("role") == "tool"}
+    names = tool_call_names(caller)
+    for call in tool_call_ids(caller):
+        line = turn.results.get(call)
+        if line is None or call in answered:
+            continue
+        try:
+            content = _content(line)
+        except LookupError as error:
+            notes.append(f"the log has lost the result of {names.get(call) or 'a tool'} ({call}): {error}")
+        else:
+            yield tool_result(call, names.get(call, ""), content, **_marks(line))
+
+
+def _answer(prompt: str, messages: list[Message], turn: _Turn, notes: list[str]) -> Message | None:
+    """Return the answer if the turn had ended and the conversation has only the prompt."""
+    if turn.end is None or not turn.was_asked or turn.end.get("status") != "completed":
+        return None
+    of_turn = _of_last_turn(messages)
+    if not of_turn or any(map(_is_answer, of_turn)):
+        return None
+    is_earlier = _is_earlier(of_turn[0], turn)
+    if is_earlier or (is_earlier is None and message_text(of_turn[0]) != prompt):
+        return None
+    try:
+        text = turn.end.expand(turn.end.data.get("response"))
+    except LookupError as error:
+        notes.append(f"the log has lost the answer: {error}")
+        return None
+    return {"role": "assistant", "content": text, "metadata": _marks(turn.end)} if text else None
+
+
+def _of_last_turn(messages: list[Message]) -> list[Message]:
+    starts = turn_boundaries(messages)
+    return messages[starts[-1] :] if starts else []
+
+
+def _is_answer(message: Message) -> bool:
+    return message.get("role") == "assistant" and not tool_call_ids(message)
+
+
+def _prompt(turn: _Turn, notes: list[str]) -> str:
+    try:
+        return str(turn.submit.expand(turn.submit.data.get("prompt")) or "")
+    except LookupError as error:
+        notes.append(f"the log has lost the last prompt: {error}")
+        return ""
+
+
+def _content(line: LogLine) -> str:
+    """Return the result of a call as the model reads it; raises LookupError if the log has lost it."""
+    data = line.resolved()
+    if line.event == TOOL_ERROR:
+        error = line.resolved_error() or data.get("error")
+        message = error.get("message") or error.get("msg") if isinstance(error, dict) else error
+        return f"Error: {message or 'the tool failed'}"
+    from amplifier_core.models import ToolResult
+
+    result = data.get("result")
+    try:
+        return ToolResult(**result).get_serialized_output() if isinstance(result, dict) else str(result)
+    except (TypeError, ValueError):
+        return str(result)
+
+
+def _marks(line: LogLine) -> dict[str, Any]:
+    return {RECOVERED: True, **({"timestamp": line.ts} if line.ts else {})}
+
+
+# -- in the resumed session --
+
+
+async def add_missing_messages(context: Any, messages: list[Message]) -> None:
+    """Complete a context that reads its own file, if that file ends earlier than the transcript.
+
+    A context whose file goes further gets its last turn repaired. Nothing is added if the two differ: a mixture of two
+    histories would be wrong, and calls without a result are repaired at every request.
+    """
+    held = conversation(await maybe_await(context.get_messages()))
+    if len(held) > len(messages):
+        messages = repair_history(held).messages
+    if len(held) < len(messages) and says_same(held, messages):
+        for message in messages[len(held) :]:
+            await maybe_await(context.add_message(message))
+
+
+def past_cost_of(saved: SavedSession) -> Callable[[], Any]:
+    """Return a contributor of the cost of earlier turns, which is computed on first use."""
+    known = dict(saved.metadata.get("usage") or {}) if isinstance(saved.metadata.get("usage"), dict) else None
+    since = datetime.now(UTC).isoformat()
+    computed: list[dict[str, str] | None] = []
+
+    async def past() -> dict[str, str] | None:
+        import asyncio
+
+        from amplifier_foundation.usage.history import past_cost
+
+        if not computed:
+            cost = await asyncio.to_thread(past_cost, known, saved.folder, since)
+            computed.append({"cost_usd": str(cost)} if cost is not None else None)
+        return computed[0]
+
+    return past

@@ -1,4 +1,4 @@
-"""Run one session the way applications do: in a folder of its own, with a log, a rule, and no module missing."""
+"""Run one session of a prepared bundle: with a folder, a log, permission rules, a budget and child sessions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import AmplifierSession
-from amplifier_core.events import MODULE_LOAD_FAILED
+from amplifier_core.events import ORCHESTRATOR_COMPLETE
 from amplifier_foundation.approvals.answered_by import name_modules_that_decide
-from amplifier_foundation.approvals.pending import APPROVAL_ANSWERED, PendingCall, PendingCalls, run_answered
+from amplifier_foundation.approvals.pending_calls import APPROVAL_ANSWERED, PendingCall, PendingCalls, run_answered
 from amplifier_foundation.children.switched import Mounted
 from amplifier_foundation.files import make_private
 from amplifier_foundation.plan.import_path import hold, of_other_session, was_used
@@ -24,25 +24,30 @@ from amplifier_foundation.policy.places import policy_files
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
-from amplifier_foundation.sessions.keeper import SessionKeeper
-from amplifier_foundation.sessions.live_plan import live_plan
-from amplifier_foundation.sessions.missing_modules import ModulesMissingError, further_failures
-from amplifier_foundation.sessions.offered import capabilities_of, cost_of_past_children
-from amplifier_foundation.sessions.plan_facts import (
+from amplifier_foundation.sessions.capabilities import capabilities_of, cost_of_past_children
+from amplifier_foundation.sessions.plan import (
     has_own_rules,
     is_trusted,
+    live_plan,
+    load_modules,
+    model_change,
     planned_budget,
     provider_and_model,
     wants_hash_chain,
 )
-from amplifier_foundation.sessions.starting_facts import secrets_of, starting_facts, told_of_model
-from amplifier_foundation.sessions.taking_up import add_what_is_missing, cost_before
-from amplifier_foundation.sessions.turn_end import TurnEnd
+from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
+from amplifier_foundation.sessions.resume import add_missing_messages, past_cost_of
 from amplifier_foundation.trust.control_files import code_in_project
 from amplifier_foundation.trust.given import GivenTrust
 from amplifier_foundation.usage import SessionBudget
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.guard.redaction import Redactor
+from amplifier_kit.guard.redaction import (
+    Redactor,
+    known_secrets,
+    live_values_from_env,
+    live_values_from_plan,
+    remember_secrets,
+)
 from amplifier_kit.log import SessionLog
 
 if TYPE_CHECKING:
@@ -53,14 +58,18 @@ if TYPE_CHECKING:
     from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.resume import SavedSession
 
-#: Said by this layer when files were put into the prompt.
+#: Emitted when @mentions have put files into a prompt.
 MENTIONS_RESOLVED = "mentions:resolved"
-#: After everybody else has heard of an event.
+#: After all other hooks.
 _LAST = 1000
+#: After hooks that change what they pass on.
+_LATE = 900
+#: Turns that ended like this were not ended by the budget, even if it refused something, such as a hook's request.
+_NOT_ENDED_BY_BUDGET: Final = ("success", "cancelled")
 
 
 class SessionRuntime:
-    """One session of a prepared bundle, new or taken up again; use it as `async with`, then call `execute()`."""
+    """One session of a prepared bundle, new or resumed; use it as `async with`, then call `execute()`."""
 
     def __init__(
         self,
@@ -77,49 +86,44 @@ class SessionRuntime:
         origin: Origin | None = None,
         on_child_event: OnChildEvent | None = None,
     ) -> None:
-        """Prepare the session; nothing is loaded and no file is made before it is entered.
+        """Prepare the session; no module is loaded and no file is written before it is entered.
 
-        With `saved` it is that session that goes on, under its own id and in its own folder. Limits of `budget` count
-        more than those of the plan. `trust` lets the project's rules allow things while its files stay as they were.
-        `origin` is what a child has from the session that started it. `on_child_event` is told every event of every
-        session below this one. Raises BudgetError for limits that are none.
+        With `saved`, that session is resumed under its id and in its folder. Limits in `budget` take precedence over
+        those of the plan. `trust` lets the project's rules allow things as long as its files do not change. `origin` is
+        what a child gets from its parent. `on_child_event` receives every event of every child session. Raises
+        BudgetError for invalid limits.
         """
         if saved is not None:
             from amplifier_foundation.children.recovered import with_children
 
             saved = with_children(saved)
         self.prepared = prepared
-        self.session_id = saved.session_id if saved else session_id or str(uuid.uuid4())
-        self.origin = origin
-        self.folder = saved.folder if saved else prepared.home.sessions(prepared.project) / self.session_id
-        if origin is not None:
-            self.folder = origin.folder
         self.saved = saved
+        self.origin = origin
         self.environ = environ
         self.allow_missing_modules = allow_missing_modules
         self.on_child_event = on_child_event
-        self._failures: list[str] = []
-        self._is_mute = False
+        self.session_id = saved.session_id if saved else session_id or str(uuid.uuid4())
+        self.folder = self._find_folder()
+        #: The modules that were mounted when the session was ready.
+        self.mounted = Mounted()
+        #: Whether the session got as far as having a log; whether it has ended, so that it starts no children.
+        self.was_opened = self.is_over = False
         self._log: SessionLog | None = None
         self._release: Callable[[], None] = lambda: None
-        #: What there was when the session was ready.
-        self.mounted = Mounted()
-        #: Whether the session came as far as having a log, and whether it has ended: then nothing starts from it.
-        self.was_opened = self.is_over = False
-        #: What the user trusts for this run, as it was then; None for nothing.
         code = code_in_project(prepared.composed, prepared.layers, prepared.project, prepared.home.path)
+        #: What the user trusts for this run, as it was when it started; None for nothing.
         self.given_trust = GivenTrust.of(prepared.project, trust, code)
         self.prompt = self._system_prompt()  # rules are about the files it finds
-        plan, missing = live_plan(prepared, environ)
-        # The plan of a child was checked as part of its parent's.
-        configs = check_module_configs(plan, prepared) if origin is None else []
-        #: The agents in the plan before anybody has changed it.
-        self.agents_at_start = dict(agents) if isinstance(agents := plan.get("agents"), Mapping) else {}
-        #: What the user should know, in readable lines: another model than before, values that are empty because their
-        #: variable is not set, config that is wrong or ignored, and rules that cannot be read or do not count.
-        self.warnings: tuple[str, ...] = (*told_of_model(plan, saved), *missing, *configs, *self._problems_of_rules())
+        plan, unset = live_plan(prepared, environ)
+        agents = plan.get("agents")
+        #: The agents of the plan before a module changes it.
+        self.agents_at_start = dict(agents) if isinstance(agents, Mapping) else {}
+        #: Warnings for the user: another model than before, unset variables, invalid config, and rules that are
+        #: unreadable or ignored.
+        self.warnings = self._find_problems(plan, unset)
         #: Texts that must not be in any file of the session.
-        self.secrets = secrets_of(plan, environ, origin)
+        self.secrets = self._find_secrets(plan)
         self.redactor = Redactor(self.secrets)
         self.session = AmplifierSession(
             plan,
@@ -129,41 +133,63 @@ class SessionRuntime:
             display_system=display_system,
             is_resumed=saved is not None,
         )
-        #: How the system prompt gets to the model.
         self._delivery = PromptDelivery(self.prompt, plan)
-        facts = starting_facts(self.session_id, prepared, plan, saved)
-        if origin is not None:
-            facts |= origin.metadata
+        limits = {**planned_budget(plan), **(budget or {})}
         #: What this process may use for the session.
-        self.budget = (origin.budget if origin is not None else None) or SessionBudget(
-            {**planned_budget(plan), **(budget or {})}
-        )
+        self.budget = (origin.budget if origin is not None else None) or SessionBudget(limits)
         #: What the session and its children use in this process.
         self.account = self.budget.account
-        self._keeper = SessionKeeper(self.folder, self.redactor, facts, self.secrets, self.account)
+        facts = starting_metadata(self.session_id, prepared, plan, saved)
+        facts |= origin.metadata if origin is not None else {}
+        self._recorder = SessionRecorder(self.folder, self.redactor, facts, self.secrets, self.account)
         #: How the last turn ended.
         self.turn_end = TurnEnd(self.budget)
 
+    def _find_folder(self) -> Path:
+        if self.origin is not None:
+            return self.origin.folder
+        return self.saved.folder if self.saved else self.prepared.home.sessions(self.prepared.project) / self.session_id
+
+    def _find_problems(self, plan: Mapping[str, Any], unset: Sequence[str]) -> tuple[str, ...]:
+        # The plan of a child was checked as part of its parent's.
+        configs = check_module_configs(plan, self.prepared) if self.origin is None else []
+        return (*model_change(plan, self.saved), *unset, *configs, *self._find_rule_problems())
+
+    def _find_rule_problems(self) -> list[str]:
+        """Return what is wrong with the rules; they are not loaded if there are none."""
+        prepared = self.prepared
+        has_files = any(map(os.path.lexists, policy_files(prepared.home, prepared.project, self.folder)))
+        if not has_files and not has_own_rules(prepared.composed.plan):
+            return []
+        return [f"{problem.where}: {problem.message}" for problem in self.permissions.problems]
+
+    def _find_secrets(self, plan: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the secrets of the session and of its parents, and mask them in all files of this process."""
+        own = (*live_values_from_env(self.environ), *live_values_from_plan(plan), *known_secrets())
+        found = tuple(dict.fromkeys((*own, *self.origin.secrets))) if self.origin is not None else own
+        remember_secrets(found)  # modules write files, too
+        return found
+
     @property
     def provider(self) -> str | None:
-        """Return the provider that answers, None when the plan has none."""
+        """The provider that answers; None if the plan has none."""
         return provider_and_model(self.session.config)[0]
 
     @property
     def model(self) -> str | None:
-        """Return the model that answers, as `provider/model`; None when the plan leaves it to the provider."""
+        """The model that answers, as `provider/model`; None for the provider's default."""
         return provider_and_model(self.session.config)[1]
 
     @cached_property
     def checkpoints(self) -> Checkpoints:
-        """Return where files are kept as they were before a tool writes them."""
+        """The checkpoints of the files that tools write."""
         from amplifier_foundation.sessions.checkpoints import Checkpoints
 
-        return Checkpoints(self.folder, turn=self._keeper.turns)
+        return Checkpoints(self.folder, turn=self._recorder.turns)
 
     @cached_property
     def permissions(self) -> SessionPermissions:
-        """Return what the session may do."""
+        """The rules about what the session may do."""
         if self.origin is not None and self.origin.permissions:
             return self.origin.permissions[0]
         from amplifier_foundation.policy.session_permissions import SessionPermissions
@@ -173,24 +199,24 @@ class SessionRuntime:
 
     @property
     def more_permissions(self) -> tuple[SessionPermissions, ...]:
-        """Return what else has a say in what the session may do: the rules of agents from its root down to it."""
+        """The rules that agents add, from the root session down to this one; all must allow an action."""
         return self.origin.permissions[1:] if self.origin is not None else ()
 
     @property
     def rules(self) -> tuple[Mapping[str, Any], ...]:
-        """Return the plans whose rules hold in the session."""
+        """The plans whose rules apply to the session."""
         return self.origin.rules if self.origin is not None else (self.prepared.composed.plan,)
 
     @cached_property
     def children(self) -> ChildSessions:
-        """Return who starts sessions from this one."""
+        """The child sessions: starts, resumes and ends them."""
         from amplifier_foundation.children.children import ChildSessions
 
         return ChildSessions(self)
 
     @cached_property
     def routing(self) -> ModelRoles:
-        """Return which models stand for a role."""
+        """The models of each role."""
         from amplifier_foundation.children.model_roles import ModelRoles
         from amplifier_foundation.children.switched import answering
 
@@ -198,37 +224,36 @@ class SessionRuntime:
 
     @property
     def root_id(self) -> str:
-        """Return the id of the session at the top of the tree."""
+        """The id of the root session of the tree."""
         return self.origin.root_id if self.origin is not None else self.session_id
 
     @property
     def turns(self) -> int:
-        """Return how many turns the session has had, the running one included."""
-        return self._keeper.turns
+        """The number of turns, the running one included."""
+        return self._recorder.turns
 
     @property
     def usage(self) -> dict[str, Any]:
-        """Return what the answers of the session used, those of its children left out."""
-        return self._keeper.usage
+        """What the session used, without its children."""
+        return self._recorder.usage
 
     @property
     def pending_calls(self) -> PendingCalls:
-        """Return the calls that wait for somebody to allow them."""
+        """The tool calls that wait for approval."""
         return PendingCalls(self.folder)
 
     @property
     def log_path(self) -> Path:
-        """Return where the session's log lies."""
         return self.folder / "events.jsonl"
 
     async def __aenter__(self) -> SessionRuntime:
-        """Open the log and bring the session up.
+        """Open the log and load the modules.
 
-        Raises ModulesMissingError, naming all, when a module is missing, SessionLogBusy when another process runs this
-        session, and what `AmplifierSession.initialize()` raises. A folder that cannot be written is told on standard
-        error by the log, and is no reason to stop.
+        Raises ModulesMissingError, naming all missing modules, SessionLogBusy when another process runs this session,
+        and what `AmplifierSession.initialize()` raises. If the folder is not writable, the log reports it on standard
+        error and the session continues.
         """
-        with suppress(OSError):  # the log says so, and why
+        with suppress(OSError):  # the log reports it
             make_private(self.folder)
         self._log = SessionLog(
             self.folder,
@@ -238,20 +263,20 @@ class SessionRuntime:
         )
         self.was_opened = True
         if self.origin is not None and self.saved is None:
-            self._keeper.keep_place()  # else nobody knows whose child it is when it is killed before its first turn
+            self._recorder.save_identity()  # for a child that is killed before its first turn
         try:
             await self._connect(self._log)
-            await self._initialize()
+            await load_modules(self.session, allow_missing=self.allow_missing_modules)
             await self._offer_approval_provider()
             if self.origin is not None:
                 self.origin.switched.apply(self.session.coordinator)
             self.mounted = Mounted.of(self.session.coordinator)
             self._delivery.watch(self.session.coordinator)
-            await self._take_up()
+            await self._fill_context()
             if not self.prepared.is_recorded:
-                self._keeper.keep_record(self.prepared.composed)
+                self._recorder.save_record(self.prepared.composed)
         except BaseException as error:
-            self.session.status.status = "failed" if isinstance(error, Exception) else "cancelled"  # its log says so
+            self.session.status.status = "failed" if isinstance(error, Exception) else "cancelled"
             await self._close()
             raise
         return self
@@ -268,30 +293,30 @@ class SessionRuntime:
 
             await offer_provider(coordinator)
 
-    async def execute(self, prompt: UserInput | str, waited: Sequence[PendingCall] = ()) -> Any:
-        """Run one turn and keep the conversation, however the turn ends.
+    async def execute(self, prompt: UserInput | str, answered: Sequence[PendingCall] = ()) -> Any:
+        """Run one turn and save the conversation, however the turn ends.
 
-        @mentions bring their files where the user typed them: give `UserInput.of_typed(text)`. In a plain `str` an `@`
-        is a character: the text may come from a pipe, a file or a model. The calls in `waited` are run before, at most
-        once, and what came of them stands before the prompt.
+        @mentions add their files to text that the user typed: pass `UserInput.of_typed(text)`. A plain `str` may come
+        from a pipe, a file or a model, so that an `@` in it is a character. The pending calls in `answered` are run
+        first, at most once, and their results stand before the prompt.
         """
-        self._keeper.open_turn(prompt.text if isinstance(prompt, UserInput) else prompt)
+        self._recorder.open_turn(prompt.text if isinstance(prompt, UserInput) else prompt)
         self.turn_end.begin()
-        if "checkpoints" in self.__dict__:  # else they are not used yet, and start with this turn
-            self.checkpoints.turn = self._keeper.turns
+        if "checkpoints" in self.__dict__:  # else they are unused, and start with this turn
+            self.checkpoints.turn = self._recorder.turns
         try:
             expanded = await self.prompt.expand_prompt(prompt)
-            if waited:
-                told = await run_answered(self.session.coordinator, self.pending_calls, waited)
-                expanded = f"{told}\n\n{expanded}" if expanded else told
+            if answered:
+                results = await run_answered(self.session.coordinator, self.pending_calls, answered)
+                expanded = f"{results}\n\n{expanded}" if expanded else results
             answer = await self._run_turn(expanded)
             self.turn_end.judge(self.session)
             return answer
         finally:
-            await self._keeper.close_turn(self.session.coordinator.get("context"))
+            await self._recorder.close_turn(self.session.coordinator.get("context"))
 
     async def _run_turn(self, prompt: str) -> Any:
-        """Run one turn; raise SystemPromptMissingError when a request lacked the prompt, also where a loop hides it."""
+        """Run one turn; raise SystemPromptMissingError when a request lacked the prompt, even if the loop hides it."""
         self._delivery.begin_turn(prompt)
         try:
             answer = await self.session.execute(prompt)
@@ -306,23 +331,23 @@ class SessionRuntime:
         return answer
 
     async def replace_messages(self, messages: Sequence[dict[str, Any]]) -> None:
-        """Put another conversation in the place of the one before; the system prompt stays."""
+        """Replace the conversation; the system prompt stays."""
         context = self.session.coordinator.get("context")
         if not messages:
             await maybe_await(context.clear())
         if begun := await self._delivery.give(context, messages):
             await maybe_await(context.set_messages(begun))
 
-    def keep_facts(self, said: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Keep what is known of the session although it has had no turn; a new one to which was `said` can go on."""
-        self._keeper.keep_facts(self.prepared.composed, said if self.saved is None else ())
+    def save_metadata(self, messages: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Save a session that has had no turn; a new one with `messages` can be resumed."""
+        self._recorder.save_metadata(self.prepared.composed, messages if self.saved is None else ())
 
-    async def keep(self) -> None:
-        """Keep the conversation as it is now, for apps that change it between turns."""
-        await self._keeper.keep_messages(self.session.coordinator.get("context"))
+    async def save_messages(self) -> None:
+        """Save the conversation as it is now, for apps that change it between turns."""
+        await self._recorder.save_messages(self.session.coordinator.get("context"))
 
     def end_logs(self) -> None:
-        """Write and close what the logs of the tree in this process lack, for a process that ends without a loop."""
+        """Complete and close the logs of the session tree, for a process that ends without its event loop."""
         from amplifier_foundation.children.hard_end import end_log
 
         for child in self.children.at_work_here if "children" in self.__dict__ else ():
@@ -330,7 +355,7 @@ class SessionRuntime:
         if self._log is not None:
             end_log(self._log, self.folder)
 
-    # -- bringing it up --
+    # -- start and end --
 
     async def _connect(self, log: SessionLog) -> None:
         coordinator, prepared = self.session.coordinator, self.prepared
@@ -340,17 +365,16 @@ class SessionRuntime:
             coordinator.register_capability(name, value)
         coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED, APPROVAL_ANSWERED])
         if self.saved is not None:
-            coordinator.register_contributor("session.cost", "session:past", cost_before(self.saved))
+            coordinator.register_contributor("session.cost", "session:past", past_cost_of(self.saved))
             coordinator.register_contributor("session.cost", "delegate:past", cost_of_past_children(self))
-        # Loaded when something is to be decided: most of it is not needed before.
+        # Imported for the first decision: most of it is not needed before.
         coordinator.register_policy("rules", lambda action, details: self.permissions.policy(action, details))
         for number, permissions in enumerate(self.more_permissions, 1):
             coordinator.register_policy(f"agent-rules-{number}", permissions.policy)
         name_modules_that_decide(coordinator)
-        coordinator.hooks.register(MODULE_LOAD_FAILED, self._on_load_failed, name="app-strict")
         if self.origin is not None and self.on_child_event is not None:
             coordinator.hooks.register("*", self._on_own_event, priority=_LAST, name="app-child-events")
-        self._keeper.connect(coordinator)
+        self._recorder.connect(coordinator)
         self.turn_end.connect(coordinator)
         self.budget.connect(coordinator)
         if prepared.modules or was_used():
@@ -359,38 +383,21 @@ class SessionRuntime:
             await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules, self._elsewhere))
 
     async def _elsewhere(self, module_id: str, hint: Any) -> Path | None:
-        """Refuse a module that another session of this process brought; leave all others to what is installed."""
+        """Refuse a module that is loaded from another session's source; others may be installed."""
         found = of_other_session(module_id, self.prepared.modules.values())
         if found is None:
             return None
         raise ImportError(
-            f"module {module_id!r} is loaded from {found}, for another session of this process: run this one in a "
-            "process of its own"
+            f"module {module_id!r} is loaded from {found}, for another session of this process: run this one in "
+            "another process"
         )
 
     def _on_own_event(self, event: str, data: dict[str, Any]) -> None:
         if self.origin is not None and self.on_child_event is not None:
             self.on_child_event(self.origin.facts, event, data)
 
-    async def _initialize(self) -> None:
-        try:
-            await self.session.initialize()
-        except RuntimeError as error:
-            # The kernel raises for the loop and the context, and reports every other module as an event.
-            if error.__cause__ is None or not str(error).startswith("Cannot initialize without"):
-                raise
-            is_loop_there = not str(error).startswith("Cannot initialize without orchestrator")
-            others = await further_failures(self.session, is_loop_there=is_loop_there)
-            raise ModulesMissingError([str(error), *self._failures, *others], is_fatal=True) from error
-        if self._failures and (self._is_mute or not self.allow_missing_modules):
-            raise ModulesMissingError(self._failures, is_fatal=self._is_mute)  # another provider never takes its place
-
-    def _on_load_failed(self, event: str, data: dict[str, Any]) -> None:
-        self._failures.append(f"{data['module_type']} '{data['module_id']}': {data['error']}")
-        self._is_mute |= self.provider == (data.get("instance_id") or data["module_id"])
-
-    async def _take_up(self) -> None:
-        """Give the context its instruction and, when the session goes on, its history."""
+    async def _fill_context(self) -> None:
+        """Give the context the system prompt and the messages of a resumed session."""
         context = self.session.coordinator.get("context")
         if context is None:
             return
@@ -401,19 +408,9 @@ class SessionRuntime:
                 await maybe_await(context.add_message(message))
             return
         await maybe_await(context.set_messages(messages))
-        await add_what_is_missing(context, self.saved.messages)
-        was_cut_off = bool(self.saved.metadata.get("incremental"))
-        await self._keeper.take_up(self.saved.stored, self.saved.messages, context, was_cut_off=was_cut_off)
-
-    # -- what it starts with --
-
-    def _problems_of_rules(self) -> list[str]:
-        """Return what is wrong with the rules; nobody's rules need not be loaded for that."""
-        prepared = self.prepared
-        has_files = any(map(os.path.lexists, policy_files(prepared.home, prepared.project, self.folder)))
-        if not has_files and not has_own_rules(prepared.composed.plan):
-            return []
-        return [f"{problem.where}: {problem.message}" for problem in self.permissions.problems]
+        await add_missing_messages(context, self.saved.messages)
+        interrupted = bool(self.saved.metadata.get("incremental"))
+        await self._recorder.resume(self.saved.stored, self.saved.messages, context, was_interrupted=interrupted)
 
     def _system_prompt(self) -> SystemPrompt:
         from amplifier_foundation.prompt.access import PromptAccess
@@ -450,3 +447,35 @@ class SessionRuntime:
             if self._log is not None:
                 self._log.close()
                 self._log = None
+
+
+class TurnEnd:
+    """How the last turn of a session ended: as its orchestrator reports it, and whether the budget ended it."""
+
+    def __init__(self, budget: SessionBudget) -> None:
+        self._budget = budget
+        #: The data of `orchestrator:complete`, empty before it.
+        self.reported: Mapping[str, Any] = {}
+
+    def connect(self, coordinator: Any) -> None:
+        coordinator.hooks.register(ORCHESTRATOR_COMPLETE, self._on_complete, priority=_LATE, name="app-turn-end")
+
+    def begin(self) -> None:
+        self.reported = {}
+
+    @property
+    def used_up(self) -> str | None:
+        """The limit that ended the turn, as text; None if the budget did not end it.
+
+        A turn that completed was not ended by limits that other sessions reached meanwhile.
+        """
+        return None if self.reported.get("status") in _NOT_ENDED_BY_BUDGET else self._budget.refused
+
+    def judge(self, session: AmplifierSession) -> None:
+        """Mark a session that the budget ended as failed: for the kernel, an orchestrator that returns succeeded."""
+        if (reason := self.used_up) is not None:
+            session.status.status = "failed"
+            session.status.last_error = {"message": reason}
+
+    def _on_complete(self, event: str, data: dict[str, Any]) -> None:
+        self.reported = data

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home, current_project, expanded, project_slug
-from amplifier_foundation.sessions.catalog import SessionCatalog, SessionsUnreadableError, folder_names
-from amplifier_foundation.sessions.metadata import update_metadata
-from amplifier_foundation.sessions.summary import SessionSummary, last_activity, read_summary
+from amplifier_foundation.sessions.index import SessionCatalog, SessionsUnreadableError, folder_names
+from amplifier_foundation.sessions.metadata import SessionSummary, last_activity, read_summary, update_metadata
 
 if TYPE_CHECKING:
-    from amplifier_foundation.sessions.removal import Removed
+    from amplifier_foundation.sessions.cleanup import Removed
 
 __all__ = [
     "AmbiguousSessionError",
@@ -213,7 +212,7 @@ class SessionStore:
 
         Raises SessionRunningError when one of them runs, and what `find` raises.
         """
-        from amplifier_foundation.sessions.removal import remove
+        from amplifier_foundation.sessions.cleanup import remove
 
         one = self._resolved(session)
         return remove([one.folder, *(child.folder for child in self.descendants(one))])

@@ -30,7 +30,7 @@ def record_of(line: LogLine) -> UsageRecord | None:
 
 def logged_usage(folder: Path, until: str = "") -> UsageRecord:
     """Return what a session used by its log, its children left out; with `until`, before that time. Raises OSError."""
-    from amplifier_foundation.sessions.event_cut import milliseconds
+    from amplifier_foundation.sessions.log import milliseconds
     from amplifier_kit.log import read_log
 
     end = milliseconds(until)
@@ -84,7 +84,7 @@ def past_cost_of_children(place: Path, parent_id: str, is_counted: Callable[[str
     A session that is counted elsewhere counts there with all below it. Raises OSError.
     """
     from amplifier_foundation.children.ids import children_begin_with
-    from amplifier_foundation.sessions.catalog import folder_names
+    from amplifier_foundation.sessions.index import folder_names
     from amplifier_foundation.sessions.metadata import load_metadata
 
     used = UsageRecord()

@@ -15,7 +15,7 @@ import pytest
 
 from amplifier_core import AmplifierSession, ApprovalRequest, HookResult
 from amplifier_foundation.approvals.approvers import Unattended
-from amplifier_foundation.approvals.pending import PendingCall, PendingCalls, PendingCallsError, extra_details
+from amplifier_foundation.approvals.pending_calls import PendingCall, PendingCalls, PendingCallsError, extra_details
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_kit.log import read_log

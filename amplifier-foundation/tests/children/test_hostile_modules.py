@@ -132,7 +132,7 @@ async def test_whose_child_it_is_is_known_before_its_modules_are_there(
     tree: Any, spawn_in: Any, add_tools: Any
 ) -> None:
     """One that is killed while a module takes its time to mount is still its parent's, by its agent and its call."""
-    from amplifier_foundation.sessions.summary import read_summary
+    from amplifier_foundation.sessions.metadata import read_summary
 
     known: dict[str, Any] = {}
 

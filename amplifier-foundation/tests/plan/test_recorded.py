@@ -311,7 +311,7 @@ async def test_without_record_and_bundle_the_way_on_is_told(home: Home, project:
         await prepare_saved(saved, _options(home, project))
     said = str(refused.value)
     assert said.startswith("there is no bundle named 'mine': ")
-    assert ("has no record" if content is None else f"{record}: what the session was made of cannot be read") in said
+    assert ("has no record" if content is None else f"{record}: the recorded plan cannot be read") in said
     assert f"`amplifier run --resume {folder.name} --bundle NAME`" in said
     with pytest.raises(BundleNotFoundError, match=r"^there is no bundle named 'yours': [^`]*$"):
         await prepare_saved(saved, _options(home, project, bundle="yours"))

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_foundation.sessions.checkpoint_log import CheckpointLog
-from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
+from amplifier_foundation.sessions.checkpoints import CheckpointError, CheckpointLog, Checkpoints
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.sessions.diagnosis import diagnose, repair, rewind
-from amplifier_foundation.sessions.history import load_history
+from amplifier_foundation.sessions.transcript import load_history
 from amplifier_kit.log import SessionLog, SessionLogBusy
 
 Message = dict[str, Any]
@@ -111,7 +111,7 @@ def test_rewind_goes_back_to_the_last_good_turn(tmp_path: Path) -> None:
     folder = _session(tmp_path, *HEALTHY, USER, _call("b"), USER, DONE)
     before = (folder / "transcript.jsonl").read_bytes()
     done = rewind(folder)
-    assert (done.actions, done.turns) == (["took back 4 messages of 2 turns"], 1)
+    assert (done.actions, done.turns) == (["removed 4 messages of 2 turns"], 1)
     assert load_history(folder).messages == HEALTHY
     assert (folder / "transcript.jsonl.backup").read_bytes() == before
 

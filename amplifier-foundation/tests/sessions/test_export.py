@@ -11,8 +11,8 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.sessions import export as export_module
 from amplifier_foundation.sessions.export import ExportError, ExportFormat, export
+from amplifier_foundation.sessions.metadata import SessionSummary
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_foundation.sessions.summary import SessionSummary
 
 ID = "0b0c2a52-39a2-4a1d-9b5e-6f4b7c1f2d3e"
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"

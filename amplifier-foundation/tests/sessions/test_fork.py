@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.sessions.event_cut import EventNotFoundError, place_messages, read_outline
 from amplifier_foundation.sessions.fork import ForkError, fork_session, list_forks, preview_fork
-from amplifier_foundation.sessions.history import load_history
+from amplifier_foundation.sessions.log import EventNotFoundError, place_messages, read_outline
+from amplifier_foundation.sessions.transcript import load_history
 from amplifier_foundation.sessions.turns import OrphanedCallsError, TurnRangeError, count_turns
 from amplifier_kit.engine.pairing import check_pairing
 from amplifier_kit.log import SessionLog, prune_rotated, read_log, verify_log
@@ -186,13 +186,13 @@ async def test_a_transcript_behind_the_log_decides_the_cut(tmp_path: Path, ran_s
 FAULTY = """
 import os, sys
 from pathlib import Path
-from amplifier_foundation.sessions import fork, event_copy
-real = event_copy._Layout.line
+from amplifier_foundation.sessions import fork, log
+real = log._Layout.line
 def killed(self, line):
     if line.seq == 20:
         os.kill(os.getpid(), 9)
     return real(self, line)
-event_copy._Layout.line = killed
+log._Layout.line = killed
 fork.fork_session(Path(sys.argv[1]), new_id="half")
 """
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.sessions.event_cut import EventNotFoundError
 from amplifier_foundation.sessions.fork import fork_session
-from amplifier_foundation.sessions.history import load_history
+from amplifier_foundation.sessions.log import EventNotFoundError
+from amplifier_foundation.sessions.transcript import load_history
 from amplifier_kit.log import SessionLog, read_log, verify_log
 
 PUBLISHED = {"schema": {"name": "amplifier.log", "ver": "1.0.0"}, "lvl": "INFO"}

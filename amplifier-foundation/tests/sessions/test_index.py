@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_foundation.sessions import index as index_module
 from amplifier_foundation.sessions.index import IndexRow, SessionIndex
-from amplifier_foundation.sessions.summary import Facts
+from amplifier_foundation.sessions.metadata import Facts
 
 FACTS = Facts("/p", "ü", None, "b", None, None, 3, None, None, False, "hi", None, None)
 ROW = IndexRow("-p", "one", "stamp", FACTS)

@@ -158,7 +158,7 @@ async def test_a_turn_cut_off_is_completed_once(tmp_path: Path, kind: str) -> No
             (folder / name).write_bytes(b"".join((folder / name).read_bytes().splitlines(keepends=True)[:2]))
     update_metadata(folder, {"incremental": True})
     saved = load_session(folder)
-    assert saved.notes == ("the last prompt was taken from the log", "the answer was taken from the log")
+    assert saved.notes == ("the last prompt was recovered from the log", "the answer was recovered from the log")
     await _run(prepared, saved=saved)
     assert "incremental" not in _metadata(folder)
     assert _words(_lines(folder)) == TWO_TURNS

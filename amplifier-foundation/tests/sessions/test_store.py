@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sessions.catalog import SessionCatalog, SessionsUnreadableError
+from amplifier_foundation.sessions.index import SessionCatalog, SessionsUnreadableError
 from amplifier_foundation.sessions.store import (
     AmbiguousSessionError,
     SessionIdError,
@@ -86,7 +86,7 @@ def test_the_second_list_is_the_first(home: Home, project: Path, make: Make, mon
     def unread(folder: Any) -> Any:
         raise AssertionError(f"{folder} was read")
 
-    monkeypatch.setattr("amplifier_foundation.sessions.catalog.read_facts", unread)
+    monkeypatch.setattr("amplifier_foundation.sessions.index.read_facts", unread)
     assert SessionStore(home).list(project, include_children=True) == first
     assert len(first) == 3
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sessions.catalog import SessionCatalog
 from amplifier_foundation.sessions.export import export
+from amplifier_foundation.sessions.index import SessionCatalog
 from amplifier_foundation.sessions.store import SessionNotFoundError, SessionStore
 
 ROOT = "0b0c2a52-39a2-4a1d-9b5e-6f4b7c1f2d3e"

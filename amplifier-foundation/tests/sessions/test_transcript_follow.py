@@ -36,7 +36,7 @@ def test_a_session_is_taken_up_behind_what_the_file_holds(tmp_path: Path) -> Non
     path = tmp_path / "transcript.jsonl"
     path.write_bytes(b'{"content": "a",   "role": "user"}\n')
     transcript = _transcript(path)
-    transcript.take_up([_user("a")])
+    transcript.resume([_user("a")])
     transcript.update([_user("a"), _user("b")])
     assert path.read_bytes().splitlines()[0] == b'{"content": "a",   "role": "user"}'
     assert _contents(path) == ["a", "b"]
@@ -48,7 +48,7 @@ def test_a_mended_history_is_written_anew_and_the_old_one_kept(tmp_path: Path) -
     path = tmp_path / "transcript.jsonl"
     path.write_bytes(b'{"role":"user","content":"a"}\n{"role":"user","content":"b"}\n')
     transcript = _transcript(path)
-    transcript.take_up([_user("a"), _user("b")])
+    transcript.resume([_user("a"), _user("b")])
     transcript.update([_user("a"), _user("mended"), _user("b")])
     assert _contents(path) == ["a", "mended", "b"]
     assert _contents(tmp_path / "transcript.jsonl.backup") == ["a", "b"]
@@ -69,7 +69,7 @@ def test_a_torn_tail_is_cleaned_before_anything_is_appended(tmp_path: Path, tail
     path = tmp_path / "transcript.jsonl"
     path.write_bytes(b'{"role":"user","content":"a"}\n' + tail)
     transcript = _transcript(path)
-    transcript.take_up([_user(text) for text in kept])
+    transcript.resume([_user(text) for text in kept])
     transcript.update([_user(text) for text in [*kept, "next"]])
     assert _contents(path) == [*kept, "next"]
 
@@ -79,7 +79,7 @@ def test_a_long_torn_tail_is_found(tmp_path: Path) -> None:
     path = tmp_path / "transcript.jsonl"
     path.write_bytes(b'{"role":"user","content":"a"}\n{"role":"user","content":"' + b"x" * 200_000)
     transcript = _transcript(path)
-    transcript.take_up([_user("a")])
+    transcript.resume([_user("a")])
     transcript.update([_user("a"), _user("b")])
     assert _contents(path) == ["a", "b"]
 
@@ -92,7 +92,7 @@ def test_what_the_file_does_not_hold_is_written_again(tmp_path: Path, found: byt
     if found is not None:
         path.write_bytes(found)
     transcript = _transcript(path)
-    transcript.take_up([_user("a")])
+    transcript.resume([_user("a")])
     transcript.update([_user("a"), _user("b")])
     assert _contents(path) == ["a", "b"]
     assert _contents(tmp_path / "transcript.jsonl.backup") == ["a"]
@@ -187,7 +187,7 @@ def test_the_file_holds_the_conversation_after_every_step(
             if kind == "tear" and path.exists():
                 path.write_bytes(path.read_bytes() + b'{"role": "us')
             transcript = _transcript(path)
-            transcript.take_up([message for message in messages if message["role"] != "system"])
+            transcript.resume([message for message in messages if message["role"] != "system"])
         transcript.follow(len(messages), _since(messages))
         expected = [message["content"] for message in messages if message["role"] == "user"]
         content = path.read_bytes() if path.exists() else b""

@@ -18,7 +18,7 @@ async def save(chat: Conversation, words: str) -> None:
 
     from amplifier_app_cli.chat.ledger import keep
     from amplifier_foundation.sessions.export import export
-    from amplifier_foundation.sessions.summary import read_summary
+    from amplifier_foundation.sessions.metadata import read_summary
 
     await keep(chat)
     folder = chat.runtime.folder

@@ -12,7 +12,7 @@ from amplifier_app_cli.failures import told
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.export import ExportFormat
-    from amplifier_foundation.sessions.summary import SessionSummary
+    from amplifier_foundation.sessions.metadata import SessionSummary
 
 _FORMATS: Final[dict[str, ExportFormat]] = {"md": "md", "json": "json", "jsonl": "jsonl", "tar": "tar.gz"}
 _STDOUT: Final = "-"

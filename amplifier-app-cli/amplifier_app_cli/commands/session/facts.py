@@ -10,8 +10,8 @@ from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
+    from amplifier_foundation.sessions.metadata import SessionSummary
     from amplifier_foundation.sessions.store import SessionStore
-    from amplifier_foundation.sessions.summary import SessionSummary
 
 _SHORTEST_ID = 8
 #: Of a child's id, which begins with the span of its parent: that, and enough of its own to tell children apart.

@@ -13,7 +13,7 @@ from amplifier_app_cli.ui.records import format_option
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_foundation.sessions.summary import SessionSummary
+    from amplifier_foundation.sessions.metadata import SessionSummary
 
 
 @click.command("list")

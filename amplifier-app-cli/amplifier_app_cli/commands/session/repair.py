@@ -13,7 +13,7 @@ from amplifier_app_cli.ui.records import format_option
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from amplifier_foundation.sessions.diagnosis import Diagnosis, Mended
+    from amplifier_foundation.sessions.diagnosis import Diagnosis, RepairResult
 
 
 @click.command()
@@ -35,7 +35,7 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     from amplifier_app_cli.commands.session.facts import found_session
     from amplifier_app_cli.ui.counting import counted
     from amplifier_foundation.sessions.diagnosis import diagnose
-    from amplifier_foundation.sessions.history import load_history
+    from amplifier_foundation.sessions.transcript import load_history
 
     app = current_app()
     _, found = found_session(app, session)
@@ -67,9 +67,9 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
         app.inform("the damaged metadata.json is left alone; resuming the session writes a new one")
 
 
-def _mended(folder: Path, is_rewind: bool) -> Mended:
+def _mended(folder: Path, is_rewind: bool) -> RepairResult:
+    from amplifier_foundation.sessions.cleanup import SessionRunningError
     from amplifier_foundation.sessions.diagnosis import repair, rewind
-    from amplifier_foundation.sessions.removal import SessionRunningError
     from amplifier_kit.log.lock import SessionLogBusy
 
     try:

@@ -18,8 +18,8 @@ from amplifier_kit.engine.usage import UsageRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from amplifier_foundation.sessions.metadata import SessionSummary
     from amplifier_foundation.sessions.store import SessionStore
-    from amplifier_foundation.sessions.summary import SessionSummary
 
 
 @dataclass
@@ -59,7 +59,7 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
     known = _known(store, found)
     messages: list[dict[str, Any]] | None = None
     if with_transcript:
-        from amplifier_foundation.sessions.history import load_history
+        from amplifier_foundation.sessions.transcript import load_history
 
         history = load_history(found.folder)
         known.problems += history.problems
@@ -81,7 +81,7 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
 def _known(store: SessionStore, session: SessionSummary) -> _Known:
     from amplifier_app_cli.commands.session.facts import whole_metadata
     from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
-    from amplifier_foundation.sessions.removal import folder_bytes, is_running
+    from amplifier_foundation.sessions.cleanup import folder_bytes, is_running
 
     metadata = whole_metadata(session)
     problems = [text for text in (session.damaged, session.warning) if text]

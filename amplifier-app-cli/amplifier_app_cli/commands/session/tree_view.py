@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from amplifier_app_cli.children.last_word import LastWords
-    from amplifier_foundation.sessions.summary import SessionSummary
+    from amplifier_foundation.sessions.metadata import SessionSummary
 
     #: The folder of a project's sessions, which all of them share, and the id: quicker than a path for each.
     _Key = tuple[Path, str]

@@ -36,7 +36,7 @@ def test_repair_says_what_it_found_and_did(amplifier: Amplifier, made: Made) -> 
     assert "found: " in result.stdout
     assert "is torn" in result.stdout
     assert "calls without a result, or results without a call: lost" in result.stdout
-    assert "done: a tool call has no result, and one that says so stands for it: lost (bash)" in result.stdout
+    assert "done: a tool call without a result got one that says so: lost (bash)" in result.stdout
     assert "transcript.jsonl.backup" in result.stderr
     assert (folder / "transcript.jsonl.backup").read_bytes() == before
     again = amplifier("session", "repair", ONE)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.sessions.history import CLOSING_TEXT, HistoryError, load_history, repaired
+from amplifier_foundation.sessions.transcript import CLOSING_TEXT, HistoryError, load_history, repair_history
 from amplifier_kit.engine.pairing import check_pairing
 
 TIME = {"timestamp": "2026-01-01T00:00:00.000+00:00"}
@@ -160,22 +160,22 @@ def test_no_bytes_break_the_reader(tmp_path_factory: pytest.TempPathFactory, noi
 def test_a_repaired_history_lets_the_user_speak(tmp_path: Path) -> None:
     """Lost results are made up for and the turn is closed; what needs no change is the very object."""
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "tool": "read", "arguments": {}}]}
-    sound = repaired([USER, call])
+    sound = repair_history([USER, call])
     assert [message["role"] for message in sound.messages] == ["user", "assistant", "tool", "assistant"]
     assert sound.messages[0] is USER
     assert check_pairing(sound.messages) == []
     assert [note.split(":")[0] for note in sound.notes] == [
-        "a tool call has no result, and one that says so stands for it",
-        "a turn that was cut off got an answer that says so",
+        "a tool call without a result got one that says so",
+        "an interrupted turn got an answer that says so",
     ]
     result = {"role": "tool", "tool_call_id": "c", "name": "read", "content": "x"}
-    answered = repaired([USER, call, result])
+    answered = repair_history([USER, call, result])
     assert answered.messages[-1]["content"] == CLOSING_TEXT
     healthy: list[dict[str, Any]] = [USER, call, result, ANSWER]
-    assert repaired(healthy).messages == healthy
-    assert repaired(healthy).notes == []
-    assert repaired([]).messages == []
-    assert repaired([USER]).messages == [USER]
+    assert repair_history(healthy).messages == healthy
+    assert repair_history(healthy).notes == []
+    assert repair_history([]).messages == []
+    assert repair_history([USER]).messages == [USER]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

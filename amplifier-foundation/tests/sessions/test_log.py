@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplifier_core.models import HookResult
-from amplifier_foundation.sessions.event_cut import (
+from amplifier_foundation.sessions.log import (
     EventNotFoundError,
     messages_at,
     milliseconds,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.sessions.summary import read_facts, read_summary
+from amplifier_foundation.sessions.metadata import read_facts, read_summary
 
 ROOT = "0b0c2a52-39a2-4a1d-9b5e-6f4b7c1f2d3e"
 CHILD = "0000000000000000-3f2a9d8c7b6a5f4e_zen-architect"

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_foundation.approvals.pending import Answer, PendingCall, PendingCalls, PendingCallsError
-from amplifier_foundation.approvals.pending import PendingQuestion as Question
+from amplifier_foundation.approvals.pending_calls import Answer, PendingCall, PendingCalls, PendingCallsError
+from amplifier_foundation.approvals.pending_calls import PendingQuestion as Question
 
 _ANSWERS: tuple[Answer, ...] = get_args(Answer)
 
@@ -252,7 +252,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
 _FULL = """\
 import resource, sys
 from pathlib import Path
-from amplifier_foundation.approvals.pending import PendingCall, PendingCalls, PendingQuestion
+from amplifier_foundation.approvals.pending_calls import PendingCall, PendingCalls, PendingQuestion
 call = PendingCall("c2", "bash", {"command": "x" * 9000}, "now", (PendingQuestion("p", "a"),))
 waiting = PendingCalls(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
@@ -278,7 +278,7 @@ def test_full_disk(tmp_path: Path) -> None:
 _ANSWERING = """\
 import sys
 from pathlib import Path
-from amplifier_foundation.approvals.pending import PendingCalls
+from amplifier_foundation.approvals.pending_calls import PendingCalls
 waiting = PendingCalls(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -293,7 +293,7 @@ for call in [call.id for call in waiting.list()]:
 _TAKING = """\
 import sys
 from pathlib import Path
-from amplifier_foundation.approvals.pending import PendingCalls
+from amplifier_foundation.approvals.pending_calls import PendingCalls
 waiting = PendingCalls(Path(sys.argv[1]))
 listed = waiting.list()
 print("ready", flush=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.plan.composed import Composed, ModuleUse
-from amplifier_foundation.sessions.keeper import SessionKeeper
 from amplifier_foundation.sessions.metadata import load_metadata, update_metadata
+from amplifier_foundation.sessions.recorder import SessionRecorder
 from amplifier_kit.guard.redaction import Redactor
 
 HELLO = {"role": "user", "content": "hello"}
@@ -28,10 +28,10 @@ class Context:
         return list(self.messages)
 
 
-def _keeper(folder: Path, **facts: Any) -> SessionKeeper:
+def _keeper(folder: Path, **facts: Any) -> SessionRecorder:
     folder.mkdir(exist_ok=True)
     update_metadata(folder, {"session_id": "s"}, create=True)
-    return SessionKeeper(folder, Redactor([]), {"session_id": "s", **facts})
+    return SessionRecorder(folder, Redactor([]), {"session_id": "s", **facts})
 
 
 def _kept(folder: Path) -> list[Any]:
@@ -40,15 +40,15 @@ def _kept(folder: Path) -> list[Any]:
 
 async def test_a_turn_that_could_not_be_kept_stays_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """When the transcript cannot be written the notes go on saying that the turn runs, so that the log is asked."""
-    keeper = _keeper(tmp_path)
+    recorder = _keeper(tmp_path)
     (tmp_path / "transcript.jsonl").mkdir()
-    keeper.open_turn("hello")
+    recorder.open_turn("hello")
     with caplog.at_level(logging.ERROR):
-        await keeper.close_turn(Context(HELLO, HI))
+        await recorder.close_turn(Context(HELLO, HI))
     assert load_metadata(tmp_path).data["incremental"] is True
     assert "transcript.jsonl" in caplog.text
     (tmp_path / "transcript.jsonl").rmdir()
-    await keeper.close_turn(Context(HELLO, HI))
+    await recorder.close_turn(Context(HELLO, HI))
     assert "incremental" not in load_metadata(tmp_path).data
     assert _kept(tmp_path) == [HELLO, HI]
 
@@ -61,9 +61,9 @@ async def test_a_cancelled_close_leaves_the_turn_open(tmp_path: Path) -> None:
             await asyncio.sleep(60)
             return []
 
-    keeper = _keeper(tmp_path)
-    keeper.open_turn("hello")
-    closing = asyncio.create_task(keeper.close_turn(Slow()))
+    recorder = _keeper(tmp_path)
+    recorder.open_turn("hello")
+    closing = asyncio.create_task(recorder.close_turn(Slow()))
     await asyncio.sleep(0)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -82,11 +82,11 @@ async def test_an_older_answer_is_not_written_over_a_newer_one(tmp_path: Path) -
             return seen
 
     context = Late(HELLO)
-    keeper = _keeper(tmp_path)
-    first = asyncio.create_task(keeper.keep_messages(context))
+    recorder = _keeper(tmp_path)
+    first = asyncio.create_task(recorder.save_messages(context))
     await asyncio.sleep(0)
     context.messages.append(HI)
-    second = asyncio.create_task(keeper.keep_messages(context))
+    second = asyncio.create_task(recorder.save_messages(context))
     await asyncio.sleep(0)
     fast.set()
     await asyncio.sleep(0)
@@ -106,8 +106,8 @@ async def test_a_count_that_is_a_method_is_no_count(tmp_path: Path) -> None:
         def messages_since(self, position: int) -> list[dict[str, Any]]:
             raise AssertionError("not asked")
 
-    keeper = _keeper(tmp_path)
-    await keeper.keep_messages(Foreign(HELLO))
+    recorder = _keeper(tmp_path)
+    await recorder.save_messages(Foreign(HELLO))
     assert _kept(tmp_path) == [HELLO]
 
 
@@ -121,7 +121,7 @@ def test_a_record_says_again_what_yaml_said(tmp_path: Path) -> None:
     source = "git+ssh://git@host.example/org/repo@main"
     use = ModuleUse("tools", "t", source, "user", "user", False, "x:1")
     composed = Composed("r", "n", "1", "u", plan, instruction="Write to ann@example.com.", modules=(use,))
-    _keeper(tmp_path).keep_record(composed)
+    _keeper(tmp_path).save_record(composed)
     record = json.loads((tmp_path / "record.json").read_text())
     again = Composed.from_record(record, "x")
     assert again.plan["tools"] == plan["tools"]
@@ -134,19 +134,19 @@ def test_a_record_says_again_what_yaml_said(tmp_path: Path) -> None:
 
 def test_a_record_that_cannot_be_written_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A record that cannot be written is complained about once, and the session goes on."""
-    keeper = _keeper(tmp_path)
+    recorder = _keeper(tmp_path)
     (tmp_path / "record.json").mkdir()
     with caplog.at_level(logging.ERROR):
         for _ in range(2):
-            keeper.keep_record(Composed("r", "n", "1", "u", {}))
+            recorder.save_record(Composed("r", "n", "1", "u", {}))
     assert caplog.text.count("record.json") == 1
 
 
 def test_the_first_prompt_is_one_short_line(tmp_path: Path) -> None:
     """Lists of sessions show the beginning of the first prompt; later ones change nothing."""
-    keeper = _keeper(tmp_path)
-    keeper.open_turn("two\n  lines " + "x" * 500)
-    keeper.open_turn("later")
+    recorder = _keeper(tmp_path)
+    recorder.open_turn("two\n  lines " + "x" * 500)
+    recorder.open_turn("later")
     data = load_metadata(tmp_path).data
     assert data["first_prompt"] == ("two lines " + "x" * 500)[:120]
     assert data["turn_count"] == 2

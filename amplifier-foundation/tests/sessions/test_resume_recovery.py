@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.sessions.recovery import recover
+from amplifier_foundation.sessions.resume import recover
 from amplifier_kit.engine.pairing import check_pairing
 from amplifier_kit.log import SessionLog
 
@@ -38,8 +38,8 @@ def test_results_that_were_done_are_taken_from_the_log(tmp_path: Path) -> None:
     assert all(message["metadata"]["recovered_from_log"] is True for message in messages[2:])
     assert check_pairing(messages) == []
     assert notes == [
-        "the result of read (c1) was taken from the log",
-        "the result of grep (c2) was taken from the log",
+        "the result of read (c1) was recovered from the log",
+        "the result of grep (c2) was recovered from the log",
     ]
 
 
@@ -76,7 +76,7 @@ def test_a_prompt_that_was_taken_is_not_lost(tmp_path: Path, messages: list[Any]
     assert (completed[-1]["role"], completed[-1]["content"]) == ("user", submitted[-1])
     assert completed[-1]["metadata"]["recovered_from_log"] is True
     assert recover(completed, log) == (completed, []), "a second time nothing is missing"
-    assert notes == ["the last prompt was taken from the log"]
+    assert notes == ["the last prompt was recovered from the log"]
 
 
 def test_a_prompt_that_is_kept_is_not_added(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_messages_of_hooks_are_no_prompts(tmp_path: Path) -> None:
     messages = [_said("go", _at(1)), _said("<reminder>", _at(2), source="hook"), DONE]
     completed, notes = recover(messages, log)
     assert completed[3]["content"] == "and on"
-    assert notes == ["the last prompt was taken from the log"]
+    assert notes == ["the last prompt was recovered from the log"]
 
 
 def test_a_changed_prompt_is_not_added_again(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_prompt_is_not_doubled_behind_its_calls(tmp_path: Path) -> None:
     )
     messages, notes = recover([USER, CALLS], log)
     assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
-    assert notes == ["the result of read (c1) was taken from the log"]
+    assert notes == ["the result of read (c1) was recovered from the log"]
 
 
 def test_a_denied_prompt_is_not_taken_up(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_an_answer_that_was_given_is_not_lost(tmp_path: Path) -> None:
     completed, notes = recover([_said("go", _at(1))], log)
     assert completed[1]["role"] == "assistant"
     assert completed[1]["content"] == "All is well. " * 5000
-    assert notes == ["the answer was taken from the log"]
+    assert notes == ["the answer was recovered from the log"]
     assert recover(completed, log) == (completed, [])
     reminded = [_said("go", _at(1)), DONE, _said("<r>", _at(3), source="hook")]
     assert recover(reminded, log) == (reminded, []), "a hook may speak behind the answer"

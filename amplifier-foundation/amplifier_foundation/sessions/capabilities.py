@@ -1,4 +1,4 @@
-"""What a session offers to its modules: capabilities that are there before the first of them is mounted."""
+"""The capabilities that a session offers to its modules, registered before the first of them is mounted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.children.capabilities import ResumeCapability, SpawnCapability
-from amplifier_foundation.sessions.made_later import MadeLater
-from amplifier_foundation.sessions.plan_facts import is_trusted
+from amplifier_foundation.sessions.plan import is_trusted
 from amplifier_foundation.trust.control_files import control_files_of
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
-    """Return the capabilities of a session by name; what few sessions need is made when it is asked for."""
+    """Return the capabilities of a session by name; what few sessions need is created on first use."""
     prepared, origin = runtime.prepared, runtime.origin
     return {
         "session.working_dir": origin.working_dir if origin and origin.working_dir else str(prepared.project),
@@ -26,7 +25,7 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "mention_resolver": runtime.prompt.resolver,
         "mention_deduplicator": runtime.prompt.deduplicator,
         "prompt.denied": lambda path, root: denied_to_prompt(runtime, path, root),
-        "session.checkpoint": MadeLater(lambda: runtime.checkpoints),
+        "session.checkpoint": Lazy(lambda: runtime.checkpoints),
         "policy.hidden": lambda tool: hidden_by_all(runtime, tool),
         "approval.is_remembered": lambda action, details: all(
             permissions.is_allowed_by_person(action, details)
@@ -39,33 +38,33 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "session.spawn": SpawnCapability(lambda: runtime.children),
         "session.resume": ResumeCapability(lambda: runtime.children),
         "self_delegation_depth": origin.self_delegation_depth if origin else 0,
-        "model_role_resolver": MadeLater(lambda: runtime.routing),
+        "model_role_resolver": Lazy(lambda: runtime.routing),
         **(origin.capabilities if origin else {}),
     }
 
 
 def is_place_trusted(runtime: SessionRuntime) -> bool:
-    """Tell whether the user trusts what the files of the place that a session works in name."""
+    """Return whether the user trusts the folder that a session works in."""
     origin, prepared = runtime.origin, runtime.prepared
     is_elsewhere = origin is not None and origin.working_dir not in (None, str(prepared.project))
     return not is_elsewhere and is_trusted(prepared, runtime.given_trust)
 
 
 def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
-    """Tell whether nobody but the user, the product or the app had a say in what the plan says of a module."""
+    """Return whether only the user, the product or the app configured a module of the plan."""
     from amplifier_foundation.policy.plan_trust import adds_nothing, is_config_trusted
 
     overlay = runtime.origin.metadata.get("agent_overlay") if runtime.origin is not None else None
     trusted = is_trusted(runtime.prepared, runtime.given_trust)
     is_judged = not trusted and not runtime.prepared.is_made_by_app and runtime.origin is not None
-    # What agents above have said is in this plan too: not only the own definition counts, nor only that of a new child.
+    # This plan includes what the agents of parent sessions added, not only the session's own definition.
     if is_judged and not (runtime.rules and adds_nothing(runtime.prepared.composed.plan, runtime.rules[0], module)):
         return False
     return is_config_trusted(runtime.prepared, module, is_trusted=trusted, overlay=overlay)
 
 
 def is_hook_trusted(runtime: SessionRuntime, module: str, config: Any) -> bool:
-    """Tell the same of one hook of a module by its config: what agents say beside it takes nothing from it."""
+    """Return the same for one hook of a module, by its config: what agents add beside it does not count."""
     from amplifier_foundation.policy.plan_trust import is_config_trusted
 
     if runtime.origin is None or not runtime.rules or is_part_trusted(runtime, module):
@@ -74,9 +73,9 @@ def is_hook_trusted(runtime: SessionRuntime, module: str, config: Any) -> bool:
 
 
 def is_hook_of_user(runtime: SessionRuntime, module: str, config: Any) -> bool:
-    """Tell whether neither the project nor an agent, which may be the project's, had a say in the config of a hook.
+    """Return whether neither the project nor an agent, which may be the project's, configured a hook.
 
-    Unlike trust this says who brings it: what a trusted project brings runs, and may do what its commands may.
+    Unlike trust, this is about its source: the hooks of a trusted project run, with the permissions of its commands.
     """
     from amplifier_foundation.policy.plan_trust import adds_nothing, is_config_of_user
 
@@ -89,7 +88,7 @@ def is_hook_of_user(runtime: SessionRuntime, module: str, config: Any) -> bool:
 
 
 def _is_hook_of_root(runtime: SessionRuntime, module: str, config: Any) -> bool:
-    """Tell whether the hook of a module with this config stands in the plan at the top of the tree, too."""
+    """Return whether the root session's plan has the hook of a module with this config, too."""
     if not runtime.rules:
         return False
     planned, live = runtime.prepared.composed.plan.get("hooks"), runtime.session.config.get("hooks")
@@ -102,10 +101,9 @@ def _is_hook_of_root(runtime: SessionRuntime, module: str, config: Any) -> bool:
 
 
 def denied_to_prompt(runtime: SessionRuntime, path: str, root: str) -> str | None:
-    """Return why a file that a module wants to give to the model must not be read, None when it may be.
+    """Return why a module must not give a file to the model, None if it may.
 
-    `root` is the folder that the text belongs to which brings the file, such as that of a skill: no rule has to allow
-    what lies below it.
+    `root` is the folder of the text that mentions the file, such as a skill: files below it need no rule.
     """
     from pathlib import Path
 
@@ -120,7 +118,7 @@ def denied_to_prompt(runtime: SessionRuntime, path: str, root: str) -> str | Non
 
 
 def hidden_by_all(runtime: SessionRuntime, tool: str) -> Callable[[str], bool] | None:
-    """Return what tells which places a tool must leave out by any rules of the session; None when there are none."""
+    """Return a predicate for the paths that any rules hide from a tool; None if no rule hides one."""
     known = [one.current.hidden(tool) for one in (runtime.permissions, *runtime.more_permissions)]
     hidden = [is_hidden for is_hidden in known if is_hidden is not None]
     if len(hidden) < 2:
@@ -129,7 +127,7 @@ def hidden_by_all(runtime: SessionRuntime, tool: str) -> Callable[[str], bool] |
 
 
 def cost_of_past_children(runtime: SessionRuntime) -> Callable[[], Any]:
-    """Return what tells the cost of sessions below a resumed one that this process does not run."""
+    """Return a contributor of the cost of a resumed session's children that this process does not run."""
 
     async def past() -> dict[str, str] | None:
         import asyncio
@@ -141,3 +139,13 @@ def cost_of_past_children(runtime: SessionRuntime) -> Callable[[], Any]:
         return {"cost_usd": cost} if cost is not None else None
 
     return past
+
+
+class Lazy:
+    """Create the wrapped object on first attribute access."""
+
+    def __init__(self, create: Callable[[], Any]) -> None:
+        self._create = create
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._create(), name)

@@ -1,0 +1,192 @@
+"""The mount plan of a session: how it is completed before the session runs, what it says, and loading its modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_core.events import MODULE_LOAD_FAILED
+from amplifier_core.plan import SESSION_MODULES, plan_modules
+from amplifier_foundation.errors import FoundationError
+
+if TYPE_CHECKING:
+    from amplifier_core import AmplifierSession
+    from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.sessions.resume import SavedSession
+    from amplifier_foundation.trust.given import GivenTrust
+
+#: Seconds that a hook, and a module's `on_session_ready`, may take; a plan may set others.
+HOOK_TIMEOUT: Final = 30.0
+READY_TIMEOUT: Final = 10.0
+
+
+class ModulesMissingError(FoundationError):
+    """Modules of the plan could not be loaded; `failures` has one line for each.
+
+    `is_fatal` says that the session cannot run without one of them, even where missing modules are allowed.
+    """
+
+    code = "modules_missing"
+
+    def __init__(self, failures: list[str], *, is_fatal: bool = False) -> None:
+        super().__init__("; ".join(failures))
+        self.failures = failures
+        self.is_fatal = is_fatal
+
+
+def live_plan(prepared: Prepared, environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the plan with its variables expanded and default timeouts added, and a warning for each unset variable.
+
+    Raises BundleError for a bundle that is only a part of others: without an orchestrator or a context.
+    """
+    from amplifier_foundation.settings.plan import expand_plan
+
+    _check_complete(prepared)
+    expanded = expand_plan(prepared.composed.plan, environ)
+    unset = [f"{one.key}: the variable {one.name} is not set, so this is empty" for one in expanded.missing]
+    plan, session = expanded.value, expanded.value.get("session")
+    if isinstance(session, dict):  # the kernel reports anything else
+        plan = {**plan, "session": {"hook_timeout": HOOK_TIMEOUT, "ready_timeout": READY_TIMEOUT} | session}
+    return plan, list(dict.fromkeys(unset))
+
+
+def _check_complete(prepared: Prepared) -> None:
+    session = prepared.composed.plan.get("session") or {}
+    if prepared.is_made_by_app or not isinstance(session, Mapping):
+        return  # the kernel reports it
+    lacking = [f"session.{key}" for key in SESSION_MODULES if not session.get(key)]
+    if lacking:
+        from amplifier_foundation.bundles.bundle import BundleError
+
+        raise BundleError(
+            f"{prepared.composed.reference}: {' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not set, "
+            "so it is no bundle to run but a part of one: name what is missing, or include a bundle that does, such as "
+            "`minimal`"
+        )
+
+
+# -- what a plan says; its shape is not checked yet --
+
+
+def planned_budget(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits that a plan sets; raises BudgetError if they are not a mapping."""
+    session = plan.get("session")
+    budget = session.get("budget") if isinstance(session, Mapping) else None
+    if budget is None:
+        return {}
+    if not isinstance(budget, Mapping):
+        from amplifier_foundation.usage import BudgetError
+
+        raise BudgetError(f"session.budget must be a mapping of limits such as {{usd: 1}}, got {budget!r:.100}")
+    return dict(budget)
+
+
+def provider_and_model(plan: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the provider with the highest priority, and the model it is configured with as `provider/model`."""
+    listed = plan.get("providers")
+    providers = [
+        (entry, entry["config"] if isinstance(entry.get("config"), dict) else {})
+        for entry in (listed if isinstance(listed, list) else [])
+        if isinstance(entry, dict) and entry.get("module")
+    ]
+    if not providers:
+        return None, None
+    first, config = min(providers, key=lambda provider: _priority(provider[1].get("priority")))
+    model = config.get("default_model")
+    name = str(first.get("id") or first["module"])
+    return name, f"{name}/{model}" if model else None
+
+
+def _priority(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):  # an expanded variable may be any text
+        return 100.0
+
+
+def model_change(plan: Mapping[str, Any], saved: SavedSession | None) -> list[str]:
+    """Return a warning if a resumed session gets another model than in its last turn.
+
+    For a session of another program the app reports the missing record, and the model with it.
+    """
+    if saved is None or saved.recorded is None or not saved.metadata.get("provider"):
+        return []
+    before, now = (saved.metadata["provider"], saved.metadata.get("model")), provider_and_model(plan)
+    if before == now:
+        return []
+    return [f"model: {_model_name(*before)} answered in the turn before, {_model_name(*now)} answers now"]
+
+
+def _model_name(provider: Any, model: Any) -> str:
+    return str(model or f"the default model of {provider}" if provider else "no model")
+
+
+def wants_hash_chain(plan: Mapping[str, Any]) -> bool:
+    """Return whether hooks-logging is configured to put the hash of the line before into every line of the log."""
+    configs = (one.entry.get("config") for one in plan_modules(plan) if one.module_id == "hooks-logging")
+    return any(isinstance(config, Mapping) and config.get("verify") is True for config in configs)
+
+
+def has_own_rules(plan: Mapping[str, Any]) -> bool:
+    """Return whether a plan brings permission rules."""
+    hooks = plan.get("hooks")
+    entries = hooks if isinstance(hooks, list) else []
+    return any(isinstance(entry, Mapping) and entry.get("module") == "hooks-approval" for entry in entries)
+
+
+def is_trusted(prepared: Prepared, given: GivenTrust | None = None) -> bool:
+    """Return whether the user trusts the project of a session as it is now: by record, or for this run."""
+    from amplifier_foundation.trust.projects import TrustStore
+
+    if given is not None and given.holds:
+        return True
+    return TrustStore(prepared.home).state(prepared.project).trusted
+
+
+# -- loading --
+
+
+async def load_modules(session: AmplifierSession, *, allow_missing: bool) -> None:
+    """Initialize a session; raises ModulesMissingError, naming every module that cannot be loaded.
+
+    `allow_missing` tolerates missing modules, except the orchestrator, the context and the provider that would answer:
+    another provider never takes its place.
+    """
+    failures: list[str] = []
+    lost_provider = False
+
+    def on_failure(event: str, data: dict[str, Any]) -> None:
+        nonlocal lost_provider
+        failures.append(f"{data['module_type']} '{data['module_id']}': {data['error']}")
+        lost_provider |= provider_and_model(session.config)[0] == (data.get("instance_id") or data["module_id"])
+
+    session.coordinator.hooks.register(MODULE_LOAD_FAILED, on_failure, name="app-strict")
+    try:
+        await session.initialize()
+    except RuntimeError as error:
+        # The kernel raises for the orchestrator and the context, and reports every other module as an event.
+        kind = getattr(error, "module_type", None)
+        if kind is None:
+            raise
+        others = await _failures_after(session, kind)
+        raise ModulesMissingError([str(error), *failures, *others], is_fatal=True) from error
+    if failures and (lost_provider or not allow_missing):
+        raise ModulesMissingError(failures, is_fatal=lost_provider)
+
+
+async def _failures_after(session: AmplifierSession, failed_kind: str) -> list[str]:
+    """Return which modules behind the orchestrator or context that failed cannot be loaded either.
+
+    The kernel stopped there. Nothing is mounted here, so that a module that fails in `mount()` is not found.
+    """
+    modules = list(plan_modules(session.config))
+    first = 1 + next((place for place, one in enumerate(modules) if one.kind == failed_kind), -1)
+    failures: list[str] = []
+    for one in modules[first:]:
+        try:
+            await session.loader.load(
+                one.module_id, dict(one.entry.get("config") or {}), one.entry.get("source"), session.coordinator
+            )
+        except (Exception, SystemExit) as error:  # importing a module may raise anything
+            failures.append(f"{one.kind} '{one.module_id}': {str(error) or type(error).__name__}")
+    return failures
