@@ -11,7 +11,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from amplifier_foundation.settings.splice import CannotSplice, set_in, unset_in
+from amplifier_foundation.yaml_edit import CannotEdit, set_in, unset_in
 
 TEXT = dedent("""\
     # top
@@ -129,7 +129,7 @@ def test_an_entry_after_an_alias_stands_after_it() -> None:
 )
 def test_what_cannot_be_done_is_not_done(text: str, path: tuple[str | int, ...]) -> None:
     """A place that is no place, or a value that is written elsewhere, is refused."""
-    with pytest.raises((CannotSplice, TypeError)):
+    with pytest.raises((CannotEdit, TypeError)):
         set_in(text, path, 1)
 
 
