@@ -1,4 +1,4 @@
-"""Read YAML files, and Markdown files with YAML front matter, and remember on which line everything stands."""
+"""Read YAML files, and Markdown files with YAML front matter, and record the line of every entry."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _FENCE = "---"
 #: How deep values may be nested, and how many there may be in one file.
 _MAX_DEPTH = 100
 _MAX_VALUES = 1_000_000
-#: How the library says that a text is not the date, number or truth value its form or tag promises.
+#: What the library raises for a text that is not the date, number or boolean its form or tag promises.
 _NOT_AS_PROMISED = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
 
 
 class Unreadable(NamedTuple):
-    """What stands in a list in place of an entry that cannot be read: where it is wrong, and why."""
+    """Takes the place of a list entry that cannot be read: the line and the reason."""
 
     line: int
     message: str
@@ -27,7 +27,7 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """One file, parsed: the mapping in it, the text after the front matter, and where each key stands."""
+    """One parsed file: the mapping in it, the text after the front matter, and the line of each key."""
 
     path: Path
     data: dict[str, Any] = field(default_factory=dict)
@@ -37,11 +37,11 @@ class Document:
     _first_line: int = 1
     #: The line on which the body starts.
     body_line: int = 1
-    #: How many values it stands for, anchors followed.
+    #: How many values it has, with anchors followed.
     size: int = 0
 
     def line(self, *keys: str | int) -> int:
-        """Return the line of the entry that `keys` lead to, or of the nearest one around it that exists."""
+        """Return the line of the entry that `keys` lead to, or of the nearest existing one around it."""
         node, line = self._node, self._first_line
         for key in keys:
             found = _child(node, key)
@@ -57,10 +57,10 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Return the document in `path`; a byte order mark and any line ends are fine.
+    """Return the document in `path`; a byte order mark and any line ends are accepted.
 
     Raises DocumentError, naming file and line, for a file that is missing, unreadable, not UTF-8, malformed, not a
-    mapping, that has a key twice in one mapping, that contains itself, or that is too deep or too large to be meant.
+    mapping, that has a key twice in one mapping, that contains itself, or that is nested too deep or too large.
     """
     try:
         content = read_regular(path)
@@ -72,10 +72,10 @@ def read_document(path: Path) -> Document:
 
 
 def parse_document(path: Path, content: bytes, *, each_of: str | None = None) -> Document:
-    """Return the document that `content` holds; `path` tells its kind and is named in errors.
+    """Return the document in `content`; `path` says which kind it is and is named in errors.
 
-    Entries of the list under the key `each_of` are read one by one: one that cannot be is `Unreadable`, and the others
-    are as they are. Raises DocumentError for everything else.
+    Entries of the list under the key `each_of` are read one by one: one that cannot be read becomes `Unreadable`.
+    Raises DocumentError for every other problem.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -88,7 +88,7 @@ def parse_document(path: Path, content: bytes, *, each_of: str | None = None) ->
 
 
 def _line_of_body(text: str, body: str) -> int:
-    """Return the line on which the first word of the body stands."""
+    """Return the line of the first word of the body."""
     blank = body[: len(body) - len(body.lstrip())]
     return len(text[: len(text) - len(body)].splitlines()) + len(f"{blank}x".splitlines())
 
@@ -140,7 +140,7 @@ def _parse(path: Path, text: str, first_line: int, each_of: str | None) -> tuple
 
 
 class _Entries:
-    """The entries of a list of a file; one that cannot be read is taken out, and the others are as they are."""
+    """The entries of a list; one that cannot be read is replaced, and the others are read as they are."""
 
     def __init__(self, root: Any, key: str | None) -> None:
         child = _child(root, key) if key is not None else None
@@ -151,19 +151,19 @@ class _Entries:
         self.unreadable: dict[int, Unreadable] = {}
 
     def check(self) -> None:
-        """Take out what YAML lets pass and nobody means."""
+        """Replace entries that are valid YAML and certainly a mistake."""
         sizes: dict[int, int] = {}
         self._try_each(lambda node: _check_nodes(node, {id(self._root)}, sizes))
 
     def construct(self, loader: Any) -> Any:
-        """Return the values of the whole file; only when that fails, look for the entries it fails at."""
+        """Return the values of the whole file; only when that fails, try the entries one by one."""
         import yaml
         from yaml.constructor import SafeConstructor
 
         try:
             return loader.construct_document(self._root)
         except (yaml.YAMLError, *_NOT_AS_PROMISED):
-            # One that has failed keeps what it was at.
+            # A loader that has failed cannot be used again.
             self._try_each(lambda node: SafeConstructor().construct_document(node))
             return SafeConstructor().construct_document(self._root)
 
@@ -187,7 +187,7 @@ class _Entries:
 
 
 class _Fault(Exception):
-    """What YAML lets pass and nobody means."""
+    """Something that is valid YAML and certainly a mistake."""
 
     def __init__(self, text: str, mark: Any) -> None:
         super().__init__(text)
@@ -195,10 +195,10 @@ class _Fault(Exception):
 
 
 def _check_depth(text: str) -> None:
-    """Raise _Fault for values that are nested too deep: the parser for whole values would overrun the stack with them.
+    """Raise _Fault for values that are nested too deep: constructing them would overflow the stack.
 
     A value cannot be nested deeper than the brackets of the file and the columns of a line allow, so most files need
-    no closer look.
+    no second pass.
     """
     columns = max((len(line) for line in text.splitlines()), default=0)
     if text.count("[") + text.count("{") + columns <= _MAX_DEPTH:
@@ -216,10 +216,10 @@ def _check_depth(text: str) -> None:
 
 
 def _check_nodes(node: Any, above: set[int], sizes: dict[int, int]) -> int:
-    """Return how many values a node stands for, anchors followed.
+    """Return how many values a node has, with anchors followed.
 
-    Raises _Fault for a key that is no plain value or is given twice, a node that contains itself, and anchors that
-    stand for too much.
+    Raises _Fault for a key that is a list or mapping or is given twice, a node that contains itself, and anchors that
+    expand to too many values.
     """
     if not isinstance(node.value, list):
         return 1
@@ -243,7 +243,7 @@ def _check_nodes(node: Any, above: set[int], sizes: dict[int, int]) -> int:
             seen.add(name)
         size += _check_nodes(value, above, sizes)
         if size > _MAX_VALUES:
-            raise _Fault(f"anchors stand for more than {_MAX_VALUES} values: write less of them", node.start_mark)
+            raise _Fault(f"anchors expand to more than {_MAX_VALUES} values: use fewer of them", node.start_mark)
     above.discard(id(node))
     sizes[id(node)] = size
     return size
@@ -255,7 +255,7 @@ def _is_mergeable(node: Any) -> bool:
 
 
 def _child(node: Any, key: str | int) -> tuple[Any, Any] | None:
-    """Return the mark and the node of one entry, None when there is no such entry."""
+    """Return the mark and the node of one entry, None when it is missing."""
     entries = node.value if node is not None and isinstance(node.value, list) else []
     if entries and not isinstance(entries[0], tuple):
         is_index = isinstance(key, int) and 0 <= key < len(entries)
@@ -267,7 +267,7 @@ def _child(node: Any, key: str | int) -> tuple[Any, Any] | None:
 
 
 def _means(node: Any, key: Any) -> bool:
-    """Tell whether a key that is no text, as `on`, `7` and `null` are none, stands for this value."""
+    """Return whether a key that is not text, like `on`, `7` and `null`, has this value."""
     from yaml.constructor import ConstructorError, SafeConstructor
 
     try:

@@ -11,11 +11,11 @@ Everything else is replaced by the later value. Nothing is shared between what g
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 Keys = tuple[str, ...]
-#: Stands for any one key in a place.
+#: Matches any one key in a place.
 ANY: Final = "*"
 
 
@@ -26,7 +26,7 @@ class MergePolicy(NamedTuple):
     lists: Literal["join", "replace"]
     #: Places whose lists hold modules; the entry's key takes the place of its index.
     modules: tuple[Keys, ...] = ()
-    #: Places whose lists are joined whatever `lists` says.
+    #: Places whose lists are joined even if `lists` is "replace".
     united: tuple[Keys, ...] = ()
 
 
@@ -47,12 +47,12 @@ SETTINGS: Final = MergePolicy(
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any], policy: MergePolicy) -> dict[str, Any]:
-    """Return `base` with `over` laid on it by `policy`; neither is changed."""
+    """Return `base` merged with `over` by `policy`; neither is changed."""
     return _merge_mappings(base, over, policy, ())
 
 
 def merge_all(layers: Iterable[Mapping[str, Any]], policy: MergePolicy) -> dict[str, Any]:
-    """Return all layers laid on each other, the last one on top."""
+    """Return all layers merged, the last one on top."""
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = merge(merged, layer, policy)
@@ -60,7 +60,7 @@ def merge_all(layers: Iterable[Mapping[str, Any]], policy: MergePolicy) -> dict[
 
 
 def module_key(entry: Any) -> str | None:
-    """Return what tells a module entry from others in its list: its `id`, else its `module`; None without either."""
+    """Return what identifies a module entry in its list: its `id`, else its `module`; None without either."""
     if not isinstance(entry, Mapping):
         return None
     key = entry.get("id") or entry.get("module")
@@ -110,10 +110,10 @@ def _merge_mappings(base: Mapping[str, Any], over: Mapping[str, Any], policy: Me
 
 
 def _alone(value: Any, policy: MergePolicy, place: Keys) -> Any:
-    """Return a copy of a value that only one side has; modules listed twice on that side are merged all the same."""
+    """Return a copy of a value that only one side has; modules listed twice on that side are merged too."""
     if isinstance(value, Mapping):
         return _merge_mappings({}, value, policy, place)
-    if isinstance(value, list) and _is_at(place, policy.modules):
+    if isinstance(value, list) and is_at(place, policy.modules):
         return merge_modules([], value, policy, place)
     return copied(value)
 
@@ -122,14 +122,15 @@ def _merge_values(base: Any, over: Any, policy: MergePolicy, place: Keys) -> Any
     if isinstance(base, Mapping) and isinstance(over, Mapping):
         return _merge_mappings(base, over, policy, place)
     if isinstance(base, list) and isinstance(over, list):
-        if _is_at(place, policy.modules):
+        if is_at(place, policy.modules):
             return merge_modules(base, over, policy, place)
-        if policy.lists == "join" or _is_at(place, policy.united):
+        if policy.lists == "join" or is_at(place, policy.united):
             return join_lists(base, over)
     return _alone(over, policy, place)
 
 
-def _is_at(place: Keys, patterns: tuple[Keys, ...]) -> bool:
+def is_at(place: Sequence[str], patterns: tuple[Keys, ...]) -> bool:
+    """Return whether a place matches one of the patterns, in which ANY stands for one key."""
     return any(
         len(place) == len(pattern) and all(want in (ANY, key) for want, key in zip(pattern, place, strict=True))
         for pattern in patterns
@@ -137,7 +138,7 @@ def _is_at(place: Keys, patterns: tuple[Keys, ...]) -> bool:
 
 
 def _identity(item: Any) -> Hashable:
-    """Return what makes two items the same: type and content, the order of keys aside."""
+    """Return what makes two items equal: type and content, in any order of keys."""
     if isinstance(item, Mapping):
         return "mapping", frozenset((_identity(key), _identity(value)) for key, value in item.items())
     if isinstance(item, list):

@@ -185,7 +185,7 @@ def _list(kind: Kind, word: str, where: ScopeChoice, output_format: str) -> None
 def _listed(app: App, kind: Kind, where: ScopeChoice) -> list[_Listed]:
     """Return what every scope says, the weakest first: such lists are joined, so all of it counts."""
     from amplifier_foundation.settings import Settings
-    from amplifier_foundation.settings.places import find
+    from amplifier_foundation.settings.scopes import find
 
     folder = where.folder(app)
     loaded = Settings.load(app.home, app.project, folder) if folder is not None else app.settings

@@ -54,7 +54,7 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
             "the value of a key is never an argument, for it stays in the history of your shell: leave it out and type "
             "it when asked, or pipe it in. Consider a new key in place of the one you have just typed"
         )
-    from amplifier_foundation.settings.key_lines import check_name
+    from amplifier_foundation.settings.keys import check_name
 
     app = current_app()
     check_name(name)
@@ -141,7 +141,7 @@ def _require(app: App, name: str, store: KeyStore) -> None:
         return
     from amplifier_app_cli.ui.say import complain
     from amplifier_foundation.errors import did_you_mean
-    from amplifier_foundation.settings.key_lines import check_name
+    from amplifier_foundation.settings.keys import check_name
 
     check_name(name)
     hint = "it is in the environment, which this program does not change" if name in app.environ else ""

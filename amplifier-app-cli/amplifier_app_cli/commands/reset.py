@@ -236,8 +236,7 @@ def _delete(app: App, doomed: list[_Part]) -> None:
 
 def _empty_keyring(app: App) -> None:
     """Forget the keys that only the keyring holds: without the file nobody would find them again."""
-    from amplifier_foundation.settings.errors import KeysError
-    from amplifier_foundation.settings.keys import KeyStore
+    from amplifier_foundation.settings.keys import KeysError, KeyStore
 
     store = KeyStore(app.home, {})  # an environment would hide which keys are in the keyring
     try:

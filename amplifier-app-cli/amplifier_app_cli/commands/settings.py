@@ -187,7 +187,7 @@ def key_parts(key: str) -> tuple[str, ...]:
     """Return the names of a dotted key; one in double quotes may have dots in it. Raises SettingsError."""
     import re
 
-    from amplifier_foundation.settings.places import parts_of
+    from amplifier_foundation.settings.scopes import parts_of
 
     names = re.findall(r'(?:^|\.)(?:"([^"]*)"|([^."]*))(?=\.|$)', key)
     parts = tuple(quoted or bare for quoted, bare in names)
@@ -213,7 +213,7 @@ def parse_value(text: str) -> Any:
     if not text.lstrip().startswith(("[", "{")):
         return text
     from amplifier_foundation.errors import DocumentError
-    from amplifier_foundation.settings.errors import SettingsError
+    from amplifier_foundation.settings.scopes import SettingsError
 
     try:
         return _from_yaml(text)
@@ -267,8 +267,7 @@ def _origins(app: App, where: ScopeChoice) -> list[SettingOrigin]:
 def _found(key: str, parts: tuple[str, ...], data: dict[str, Any]) -> Any:
     """Return the value at a key; raises SettingsError with a hint when nothing is set there."""
     from amplifier_foundation.errors import did_you_mean
-    from amplifier_foundation.settings.errors import SettingsError
-    from amplifier_foundation.settings.places import find, leaves
+    from amplifier_foundation.settings.scopes import SettingsError, find, leaves
 
     value = find(data, parts)
     if value is not None:
@@ -300,7 +299,7 @@ def _record(origin: SettingOrigin) -> dict[str, Any]:
 
 
 def _elsewhere(app: App, parts: tuple[str, ...], where: ScopeChoice) -> str:
-    from amplifier_foundation.settings.places import find
+    from amplifier_foundation.settings.scopes import find
 
     others = [scope for scope, document in app.settings.documents if find(document.data, parts) is not None]
     return f", but in the scope {others[-1]}: add --scope {others[-1]}" if others else ""

@@ -92,7 +92,7 @@ def remove(name: str, is_module: bool, is_bundle: bool, where: ScopeChoice) -> N
     """
     from amplifier_app_cli.commands.bundle.places import elsewhere
     from amplifier_app_cli.scope_options import change_settings
-    from amplifier_foundation.settings.errors import SettingsError
+    from amplifier_foundation.settings.scopes import SettingsError
 
     app = current_app()
     kinds = [kind for kind in _KINDS if not (is_module and kind == "bundles") and not (is_bundle and kind == "modules")]
@@ -141,7 +141,7 @@ def show(name: str, output_format: str) -> None:
     """
     from amplifier_app_cli.commands.bundle.show import safe
     from amplifier_app_cli.ui.plain import plain
-    from amplifier_foundation.settings.errors import SettingsError
+    from amplifier_foundation.settings.scopes import SettingsError
 
     app = current_app()
     places = [{**place, "source": safe("source", place["source"])} for place in _places(app, name)]

@@ -37,7 +37,7 @@ class ProviderEntry:
 
 def settings_entry(app: App, name: str, scope: str | None = None) -> tuple[str, dict[str, Any]] | None:
     """Return the strongest scope that configures a provider of exactly that name, and what it says there."""
-    from amplifier_foundation.settings.places import find
+    from amplifier_foundation.settings.scopes import find
 
     for found, document in reversed(app.settings.documents):
         entry = find(document.data, (*_PLACE, name))

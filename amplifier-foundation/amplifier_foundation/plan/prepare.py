@@ -15,7 +15,7 @@ from amplifier_foundation.plan.lock_file import Pin
 from amplifier_foundation.plan.locks import KnownPins, LockPaths, added_sources, fetched_pins, known_pins, used_pins
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.settings import Settings
-from amplifier_foundation.settings.places import Key, find, parts_of
+from amplifier_foundation.settings.scopes import Key, find, parts_of
 from amplifier_foundation.trust.module_uses import AgentFiles, module_uses, named_modules, package_uses
 from amplifier_foundation.trust.projects import Refusal, TrustCheck, TrustStore, UntrustedError
 from amplifier_foundation.trust.value_uses import bundles_of_user, value_uses
@@ -119,9 +119,8 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     Raises SettingsError, BundleError, SourceError and LockError.
     """
     from amplifier_foundation.bundles.loader import BundleLoader, locate
-    from amplifier_foundation.settings.layers import settings_layers
-    from amplifier_foundation.settings.misnamed import misnamed_overrides
-    from amplifier_foundation.settings.plan import apply_settings
+    from amplifier_foundation.settings.checks import misnamed_overrides
+    from amplifier_foundation.settings.plan import apply_settings, settings_layers
 
     settings = Settings() if options.bare else Settings.load(options.home, options.project, options.session_folder)
     reference, named_by = _chosen(options, settings)

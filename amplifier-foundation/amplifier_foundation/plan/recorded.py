@@ -121,10 +121,9 @@ def _with_session_settings(recorded: Composed, folder: Path) -> Composed:
 
     Raises SettingsError, with file and line, for settings that make no sense.
     """
-    from amplifier_foundation.settings.anchors import anchored
     from amplifier_foundation.settings.checks import check_settings
     from amplifier_foundation.settings.plan import apply_settings
-    from amplifier_foundation.settings.scopes import scope_file
+    from amplifier_foundation.settings.scopes import anchored, scope_file
     from amplifier_foundation.settings.settings import read_settings_file
 
     path = scope_file("session", Home(folder), None, folder)

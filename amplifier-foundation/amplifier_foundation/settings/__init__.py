@@ -8,11 +8,9 @@ _HOMES = {
     name: home
     for home, names in {
         "edit": "Edit Moved append_value remove_item set_value unset_value",
-        "errors": "KeysError SettingsError",
-        "keys": "KeyEntry KeyStore",
-        "layers": "override_origin settings_layers",
-        "plan": "apply_settings expand_plan",
-        "scopes": "SCOPES Scope parse_scope scope_file",
+        "keys": "KeyEntry KeyStore KeysError",
+        "plan": "apply_settings expand_plan override_origin settings_layers",
+        "scopes": "SCOPES Scope SettingsError parse_scope scope_file",
         "settings": "LostValue SettingOrigin Settings",
         "variables": "Expanded MissingVariable expand",
     }.items()
@@ -28,16 +26,16 @@ if TYPE_CHECKING:
     from amplifier_foundation.settings.edit import remove_item as remove_item
     from amplifier_foundation.settings.edit import set_value as set_value
     from amplifier_foundation.settings.edit import unset_value as unset_value
-    from amplifier_foundation.settings.errors import KeysError as KeysError
-    from amplifier_foundation.settings.errors import SettingsError as SettingsError
     from amplifier_foundation.settings.keys import KeyEntry as KeyEntry
+    from amplifier_foundation.settings.keys import KeysError as KeysError
     from amplifier_foundation.settings.keys import KeyStore as KeyStore
-    from amplifier_foundation.settings.layers import override_origin as override_origin
-    from amplifier_foundation.settings.layers import settings_layers as settings_layers
     from amplifier_foundation.settings.plan import apply_settings as apply_settings
     from amplifier_foundation.settings.plan import expand_plan as expand_plan
+    from amplifier_foundation.settings.plan import override_origin as override_origin
+    from amplifier_foundation.settings.plan import settings_layers as settings_layers
     from amplifier_foundation.settings.scopes import SCOPES as SCOPES
     from amplifier_foundation.settings.scopes import Scope as Scope
+    from amplifier_foundation.settings.scopes import SettingsError as SettingsError
     from amplifier_foundation.settings.scopes import parse_scope as parse_scope
     from amplifier_foundation.settings.scopes import scope_file as scope_file
     from amplifier_foundation.settings.settings import LostValue as LostValue

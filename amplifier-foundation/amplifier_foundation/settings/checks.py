@@ -1,30 +1,39 @@
-"""Check what settings files may say: a slip of the pen is an error with a hint, not a setting that does nothing."""
+"""Check settings: a mistyped key is an error with a hint, not a setting that does nothing.
+
+A table of checks and not pydantic models: commands that only read settings would import pydantic and build the models,
+which takes longer than all the rest of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.merge import module_key
-from amplifier_foundation.settings.errors import SettingsError
+from amplifier_foundation.settings.scopes import SettingsError
 
-#: Gives `file:line` of the entry that keys lead to.
+if TYPE_CHECKING:
+    from amplifier_foundation.settings.settings import Settings
+
+#: Returns `file:line` of the entry that keys lead to.
 Where = Callable[..., str]
-#: Looks at one value; `at` are the keys that lead to it.
+#: Checks one value; `at` are the keys that lead to it.
 Check = Callable[[Any, tuple[str | int, ...], Where], None]
 
-#: Sections of other programs of this family, and of `routing.py`: kept as they are, whatever they hold.
+#: Sections that are kept as they are and not checked: the published program writes them.
 KEPT: Final = ("routing", "configurator", "updates")
-#: Lists of modules that plans have no place for; kept and warned of.
+#: Lists of modules that plans have no place for; kept, with a warning.
 _UNUSED_MODULES: Final = ("orchestrators", "contexts", "agents")
+#: How similar a name must be to count as mistyped: modules of other bundles have other names.
+_NEAR: Final = 0.75
 
 
 def check_settings(data: Mapping[str, Any], where: Where) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings without sections that were left empty, and warnings.
+    """Return the settings without empty sections, and warnings.
 
-    Raises SettingsError, naming file and line, for a key there is not and for a value of the wrong kind. An empty
-    section is one whose keys are all commented out: it takes nothing away from weaker scopes.
+    Raises SettingsError, naming file and line, for an unknown key and for a value of the wrong kind. An empty section
+    is one whose keys are all commented out: it takes nothing away from weaker scopes.
     """
     checks: dict[str, Check] = {
         "bundle": _fields(active=_text_or_null, app=_list_of(_text), added=_mapping_of(_text)),
@@ -58,7 +67,7 @@ def _without_empty_sections(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_empty_fields(entries: Any) -> Any:
-    """Return module entries without fields that were left empty; anything else as it is."""
+    """Return module entries without their empty fields; anything else as it is."""
     if not isinstance(entries, list):
         return entries
     return [_without_empty(entry) if isinstance(entry, Mapping) else entry for entry in entries]
@@ -77,7 +86,7 @@ def _unused(data: Mapping[str, Any], where: Where) -> list[str]:
 
 
 def _fields(**checks: Check) -> Check:
-    """Return a check for a mapping that may have these keys only."""
+    """Return a check for a mapping with these keys and no others."""
 
     def check(value: Any, at: tuple[str | int, ...], where: Where) -> None:
         if value is None:
@@ -133,11 +142,11 @@ def _text_or_null(value: Any, at: tuple[str | int, ...], where: Where) -> None:
 
 
 def _anything(value: Any, at: tuple[str | int, ...], where: Where) -> None:
-    """Accept whatever it is: it is checked by the module that it is for."""
+    """Accept any value: the module that it is for checks it."""
 
 
 def _need(holds: bool, wanted: str, value: Any, at: tuple[str | int, ...], where: Where) -> None:
-    """Raise SettingsError unless it holds; the value itself is not shown, for it may be a secret in the wrong place."""
+    """Raise SettingsError unless it holds; the value is not shown, for it may be a secret in the wrong place."""
     if not holds:
         place = f"`{_dotted(at)}`" if at else "the file"
         raise SettingsError(f"{where(*at)}: {place} must be {wanted}, got {_kind(value)}")
@@ -154,3 +163,52 @@ def _kind(value: Any) -> str:
 
 def _dotted(at: tuple[Any, ...]) -> str:
     return ".".join(str(key) for key in at)
+
+
+# -- overrides of modules that do not exist --
+
+
+async def misnamed_overrides(settings: Settings, plan: Mapping[str, Any]) -> list[str]:
+    """Return a warning, with `file:line`, for every entry of `overrides` that does nothing and looks mistyped.
+
+    An override of a module that this plan does not have may be meant for another bundle: it counts as mistyped only
+    when no installed module has that name, settings name no source for it, and its name is similar to a known one, or
+    is that name without its kind (`bash` for `tool-bash`).
+    """
+    from amplifier_foundation.bundles.plan_modules import all_modules
+
+    overrides = settings.get("overrides") or {}
+    sources = (settings.get("sources.modules") or {}).keys()
+    known = {*(one.module for one in all_modules(plan)), *sources}
+    unknown = [name for name, value in overrides.items() if name not in known and not _has_source(value)]
+    if not unknown:
+        return []
+    from amplifier_core import ModuleLoader
+
+    known |= {module.id for module in await ModuleLoader().discover()}
+    meant = {name: near for name in unknown if name not in known and (near := _nearest(name, sorted(known)))}
+    return [
+        f"{_where(settings, name)}: overrides.{name} does nothing: no module has that name; did you mean {near!r}?"
+        for name, near in meant.items()
+    ]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    import difflib
+
+    names = list(known)
+    short = next((module for module in names if module.partition("-")[2] == name), None)
+    return short or next(iter(difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)), None)
+
+
+def _where(settings: Settings, name: str) -> str:
+    """Return `file:line` of the strongest scope that has the override."""
+    for _, document in reversed(settings.documents):
+        overrides = document.data.get("overrides")
+        if isinstance(overrides, Mapping) and name in overrides:
+            return document.where("overrides", name)
+    return "settings"
+
+
+def _has_source(override: Any) -> bool:
+    return isinstance(override, Mapping) and bool(override.get("source"))

@@ -1,4 +1,4 @@
-"""Change one scope's settings file: comments and order stay, two writers lose nothing, secrets go to the key store."""
+"""Edit the settings file of a scope: comments and order stay, two writers lose nothing, secrets go to the key store."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any, Final
 
 from amplifier_foundation.merge import Keys
 from amplifier_foundation.settings.checks import check_settings
-from amplifier_foundation.settings.errors import SettingsError
 from amplifier_foundation.settings.keys import KeyStore
-from amplifier_foundation.settings.places import Key, find, is_module_list, parts_of, position
+from amplifier_foundation.settings.scopes import Key, SettingsError, find, is_module_list, parts_of, position
 from amplifier_foundation.settings.secrets import clear_secrets, variable_name
 from amplifier_foundation.yaml_edit import Draft, edit_file
 
-#: Settings in which variables are put in place, so that a secret can be referred to.
+#: Settings in which variables are expanded, so that a secret can be referred to.
 _EXPANDED = (("config", "providers"), ("modules",), ("overrides",))
 _ADVICE: Final = "check who owns the folder, or choose another scope or another AMPLIFIER_HOME"
 _PLAIN = (str, int, float, bool, type(None))
@@ -23,31 +22,30 @@ _PLAIN = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True)
 class Moved:
-    """A secret that went to the key store."""
+    """A secret that was moved to the key store."""
 
-    #: The dotted key it was to stand at.
+    #: The dotted key that it was meant for.
     key: str
-    #: The variable that stands there now.
+    #: The variable that the file has there now.
     variable: str
 
 
 @dataclass(frozen=True)
 class Edit:
-    """What an edit did."""
+    """The outcome of an edit."""
 
     path: Path
-    #: Whether the file is another one than before.
     changed: bool
-    #: Secrets that were to be written, or stood in the file already, and are in the key store now.
+    #: Secrets that were given, or found in the file, and moved to the key store.
     moved: tuple[Moved, ...] = ()
 
 
 def set_value(path: Path, key: Key, value: Any, keys: KeyStore) -> Edit:
-    """Set one key in the file of a scope, which is made if there is none.
+    """Set one key in the file of a scope, which is created if it is missing.
 
-    Entries of module lists go by `id`, else `module`: `config.providers.provider-openai.config.priority`; one that is
-    not there is added. A secret in clear goes to `keys`, and `${VAR}` into the file. Raises SettingsError, and leaves
-    the file as it is, for keys and values that settings cannot have, and when the file is broken or cannot be written.
+    Entries of module lists go by `id`, else `module`: `config.providers.provider-openai.config.priority`; a missing
+    one is added. A secret in clear goes to `keys`, and `${VAR}` into the file. Raises SettingsError, and leaves the
+    file as it is, for unknown keys and wrong values, and when the file is broken or cannot be written.
     """
     value = _plain(key, value)
 
@@ -59,7 +57,7 @@ def set_value(path: Path, key: Key, value: Any, keys: KeyStore) -> Edit:
 
 
 def unset_value(path: Path, key: Key, keys: KeyStore) -> Edit:
-    """Take one key out of the file of a scope; `changed` tells whether it was there. Raises SettingsError."""
+    """Remove one key from the file of a scope; `changed` says whether it was set. Raises SettingsError."""
 
     def change(draft: Draft) -> None:
         place, rest = _place(draft.data, parts_of(key))
@@ -70,14 +68,14 @@ def unset_value(path: Path, key: Key, keys: KeyStore) -> Edit:
 
 
 def append_value(path: Path, key: Key, value: Any, keys: KeyStore) -> Edit:
-    """Add an item to the list at a key unless it is in it already; raises SettingsError as `set_value` does."""
+    """Append an item to the list at a key unless it has it already; raises SettingsError as `set_value` does."""
     value = _plain(key, value)
 
     def change(draft: Draft) -> None:
         parts = parts_of(key)
         items = find(draft.data, parts)
         if items is not None and not isinstance(items, list):
-            raise SettingsError(f"{path}: `{'.'.join(parts)}` is no list: nothing can be added to it")
+            raise SettingsError(f"{path}: `{'.'.join(parts)}` is not a list: nothing can be added to it")
         if value in (items or []):
             return
         place, rest = _place(draft.data, parts)
@@ -87,7 +85,7 @@ def append_value(path: Path, key: Key, value: Any, keys: KeyStore) -> Edit:
 
 
 def remove_item(path: Path, key: Key, value: Any, keys: KeyStore) -> Edit:
-    """Take an item out of the list at a key; `changed` tells whether it was there. Raises SettingsError."""
+    """Remove an item from the list at a key; `changed` says whether it was there. Raises SettingsError."""
 
     def change(draft: Draft) -> None:
         items = find(draft.data, parts_of(key))
@@ -114,9 +112,9 @@ def _edit(path: Path, change: Callable[[Draft], None], keys: KeyStore, *, is_rem
 
 
 def _move_secrets(draft: Draft, keys: KeyStore, before: dict[str, Any]) -> tuple[Moved, ...]:
-    """Put variables in place of secrets; the key store has them before the file loses them.
+    """Replace secrets with variables; the key store has them before the file loses them.
 
-    Raises SettingsError for a new one that no variable can stand for; what stood in the file before is left there.
+    Raises SettingsError for a new one that a variable cannot replace; one that the file had before stays there.
     """
     moved: list[Moved] = []
     old = list(clear_secrets(before))
@@ -138,7 +136,7 @@ def _move_secrets(draft: Draft, keys: KeyStore, before: dict[str, Any]) -> tuple
 
 
 def _place(data: Any, parts: Keys) -> tuple[tuple[str | int, ...], Keys]:
-    """Return the keys in the file that lead to a place, and the rest for which a new module entry must be made."""
+    """Return the keys in the file that lead to a value, and the rest for which a module entry must be added."""
     place: list[str | int] = []
     value = data
     for depth, part in enumerate(parts):
@@ -155,7 +153,7 @@ def _place(data: Any, parts: Keys) -> tuple[tuple[str | int, ...], Keys]:
 
 
 def _filled(rest: Keys, value: Any) -> Any:
-    """Return what to write: the value, or a new module entry around it."""
+    """Return the value, or a new module entry around it."""
     if not rest:
         return value
     name, *inner = rest
@@ -167,7 +165,7 @@ def _filled(rest: Keys, value: Any) -> Any:
 
 
 def _plain(key: Key, value: Any) -> Any:
-    """Return a copy of a value that YAML has a form for; raises SettingsError for others."""
+    """Return a copy of a value that YAML can represent; raises SettingsError for others."""
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return {name: _plain(key, item) for name, item in value.items()}
     if isinstance(value, list | tuple):

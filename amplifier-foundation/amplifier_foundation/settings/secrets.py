@@ -1,4 +1,4 @@
-"""Tell secrets that stand in settings in clear, which belong in the key store, from references to them."""
+"""Find secrets in clear in settings: they belong in the key store, and `${VAR}` in their place."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from typing import Any, Final, NamedTuple
 from amplifier_foundation.merge import module_key
 from amplifier_foundation.settings.variables import VARIABLE
 
-#: Names of ways to authenticate as much as of secrets: `auth: managed_identity`.
+#: Names of ways to authenticate as well as of secrets: `auth: managed_identity`.
 _VAGUE: Final = r"(?i)(?:auth|authorization|credentials?|creds)$"
-#: Inside of something with a secret name these hold the secret.
+#: Inside a mapping with a secret name these keys hold the secret.
 _INNER: Final = frozenset(("key", "value", "pass", "pwd", "data"))
 _SCHEME: Final = r"(?i)^\s*(?:bearer|basic|token|apikey)?\s*$"
 _NO_WORD: Final = "[^A-Za-z0-9]+"
 
 
 class ClearSecret(NamedTuple):
-    """A secret in clear: the keys to it, the keys with module names in place of indexes, and whether it is all."""
+    """A secret in clear."""
 
     keys: tuple[str | int, ...]
+    #: The same with module names in place of indexes.
     parts: tuple[str, ...]
-    #: Whether the text is the secret; else the secret is only a part of it.
+    #: Whether the whole text is the secret, and not only a part of it.
     is_whole: bool
 
 
 def clear_secrets(data: Any) -> Iterator[ClearSecret]:
-    """Yield every secret that stands in the data in clear; `${VAR}` is none, a default in it may be."""
+    """Yield every secret in clear; `${VAR}` is not one, a default in it may be."""
     yield from _in_value(data, (), (), None)
 
 
 def masked(parts: tuple[str, ...], value: Any) -> Any:
-    """Return the value as it may be shown: with a mask in place of every secret in clear."""
+    """Return the value for display, with every secret in clear masked."""
     from amplifier_kit.guard.redaction import MASK
 
     around: str | None = None
@@ -43,7 +44,7 @@ def masked(parts: tuple[str, ...], value: Any) -> Any:
 
 
 def variable_name(parts: tuple[str, ...]) -> str:
-    """Return the variable for a secret at a place: `config.providers.provider-openai.config.api_key` → OPENAI_API_KEY.
+    """Return the variable for a secret: `config.providers.provider-openai.config.api_key` → OPENAI_API_KEY.
 
     The module gives the first part of the name, the field the second.
     """
@@ -69,7 +70,7 @@ def _in_value(
 
 
 def _secret_name(key: str, around: str | None, item: Any = None) -> str | None:
-    """Return the name that makes what stands under this key a secret, None when none does."""
+    """Return the name that makes the value of this key a secret, None when it is not one."""
     from amplifier_kit.guard.redaction import is_secret_name
 
     if is_secret_name(key):
@@ -80,7 +81,7 @@ def _secret_name(key: str, around: str | None, item: Any = None) -> str | None:
 
 
 def _is_secret(name: str | None, value: str | int | float) -> bool | None:
-    """Return True for a secret, False for a text with a secret in it, None for neither."""
+    """Return True for a secret, False for a text that contains one, None for neither."""
     from amplifier_kit.guard.redaction import MASK, live_values_from_plan
     from amplifier_kit.guard.redaction.field_names import may_be_secret
     from amplifier_kit.guard.redaction.token_formats import mask_tokens

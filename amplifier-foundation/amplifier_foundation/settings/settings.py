@@ -11,15 +11,23 @@ from amplifier_foundation.documents import Document, parse_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import SETTINGS, copied, merge_all, module_key
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings.anchors import anchored
 from amplifier_foundation.settings.checks import check_settings
-from amplifier_foundation.settings.errors import SettingsError
-from amplifier_foundation.settings.places import Key, find, is_united, leaves, parts_of
-from amplifier_foundation.settings.scopes import SCOPES, Scope, scope_file
+from amplifier_foundation.settings.scopes import (
+    SCOPES,
+    Key,
+    Scope,
+    SettingsError,
+    anchored,
+    find,
+    is_united,
+    leaves,
+    parts_of,
+    scope_file,
+)
 from amplifier_foundation.settings.variables import Expanded, expand
 from amplifier_kit.guard.regular_file import read_regular
 
-#: What settings that the program was given for this run, and that stand in no file, are called.
+#: The scope of settings that the program was given for this run, from no file.
 GIVEN = "given"
 
 
@@ -33,7 +41,7 @@ class LostValue(NamedTuple):
 
 
 class SettingOrigin(NamedTuple):
-    """One setting, who set it, and whom that overruled. Secrets that stand in a file in clear are masked."""
+    """One setting, the scope that set it, and the values it replaced. Secrets in clear are masked."""
 
     key: str
     value: Any
@@ -48,7 +56,7 @@ class Settings:
     """The settings of all scopes together; `data` is merged and holds `${VAR}` as written."""
 
     data: dict[str, Any] = field(default_factory=dict, repr=False)
-    #: The files there are, the weakest first; their data is without sections that were left empty, paths are absolute.
+    #: The files that exist, the weakest first; their data is without empty sections, paths are absolute.
     documents: tuple[tuple[Scope, Document], ...] = field(default=(), repr=False)
     #: What is stronger than any file: flags of the program.
     given: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -63,9 +71,9 @@ class Settings:
         *,
         extra: Mapping[str, Any] | None = None,
     ) -> Settings:
-        """Read the files of all scopes that have a place; `extra`, of the same shape, is laid on top.
+        """Read the files of all scopes that have a folder; `extra`, of the same shape, is merged on top.
 
-        Raises SettingsError with file and line for a file that cannot be read or understood, for unknown keys and for
+        Raises SettingsError with file and line for a file that cannot be read or parsed, for unknown keys and for
         values of the wrong kind: settings are never ignored.
         """
         documents: list[tuple[Scope, Document]] = []
@@ -74,48 +82,48 @@ class Settings:
             document = read_settings_file(path)
             if document is None:
                 continue
-            data, heard = check_settings(document.data, document.where)
+            data, found = check_settings(document.data, document.where)
             data = anchored(data, path, project if scope in ("project", "local") else None)
             documents.append((scope, replace(document, data=data)))
-            warnings += heard
-        given, heard = check_settings(extra or {}, _where_given)
+            warnings += found
+        given, found = check_settings(extra or {}, _where_given)
         merged = merge_all([*(document.data for _, document in documents), given], SETTINGS)
-        settings = cls(merged, tuple(documents), given, (*warnings, *heard))
+        settings = cls(merged, tuple(documents), given, (*warnings, *found))
         settings._check_modules()
         return settings
 
     def get(self, key: Key, default: Any = None) -> Any:
-        """Return a copy of the value at a dotted key; `default` when nothing is set there."""
+        """Return a copy of the value at a dotted key; `default` when it is not set."""
         value = find(self.data, parts_of(key))
         return default if value is None else copied(value)
 
     def expanded(self, environ: Mapping[str, str]) -> Expanded:
-        """Return the settings with variables in place, and which of them are not set."""
+        """Return the settings with variables expanded, and which of them are not set."""
         return expand(self.data, environ)
 
     def explain(self) -> list[SettingOrigin]:
         """Return every setting with its origin, in the order of the merged settings."""
         from amplifier_foundation.settings.secrets import masked
 
-        said = [
-            (parts, LostValue(masked(parts, value), scope, where)) for parts, scope, where, value in self._sayings()
+        values = [
+            (parts, LostValue(masked(parts, value), scope, where)) for parts, scope, where, value in self._values()
         ]
         origins: list[SettingOrigin] = []
         for parts, _, value in leaves(self.data):
-            *lost, won = [saying for at, saying in said if _overlap(at, parts)]
+            *lost, won = [value_at for at, value_at in values if _overlap(at, parts)]
             losers = () if is_united(parts) else tuple(reversed(lost))
             origins.append(SettingOrigin(".".join(parts), masked(parts, value), won.scope, won.where, losers))
         return origins
 
-    def _sayings(self) -> list[tuple[tuple[str, ...], Scope | Literal["given"], str, Any]]:
-        """Return all that any scope says, the weakest first."""
-        said: list[tuple[tuple[str, ...], Scope | Literal["given"], str, Any]] = []
+    def _values(self) -> list[tuple[tuple[str, ...], Scope | Literal["given"], str, Any]]:
+        """Return every value of every scope, the weakest first."""
+        values: list[tuple[tuple[str, ...], Scope | Literal["given"], str, Any]] = []
         for scope, document in self.documents:
-            said += [(parts, scope, document.where(*keys), value) for parts, keys, value in leaves(document.data)]
-        return said + [(parts, "given", _where_given(), value) for parts, _, value in leaves(self.given)]
+            values += [(parts, scope, document.where(*keys), value) for parts, keys, value in leaves(document.data)]
+        return values + [(parts, "given", _where_given(), value) for parts, _, value in leaves(self.given)]
 
     def _check_modules(self) -> None:
-        """Raise SettingsError when an entry that goes by `id` has no module in any scope."""
+        """Raise SettingsError when an entry with an `id` has no module in any scope."""
         lists = {("config", "providers"): find(self.data, ("config", "providers")) or []}
         for section, entries in (self.data.get("modules") or {}).items():
             lists["modules", section] = entries if isinstance(entries, list) else []
@@ -125,12 +133,12 @@ class Settings:
                     raise SettingsError(self._no_module((*place, str(module_key(entry)))))
 
     def _no_module(self, parts: tuple[str, ...]) -> str:
-        where = next(where for at, _, where, _ in self._sayings() if at[: len(parts)] == parts)
+        where = next(where for at, _, where, _ in self._values() if at[: len(parts)] == parts)
         return f"{where}: `{'.'.join(parts)}` names no module, and no other settings file does: add `module: …`"
 
 
 def read_settings_file(path: Path) -> Document | None:
-    """Return the document in a settings file, None when there is no such file; raises SettingsError."""
+    """Return the document in a settings file, None when the file is missing; raises SettingsError."""
     try:
         content = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -146,7 +154,7 @@ def read_settings_file(path: Path) -> Document | None:
 
 
 def _files(home: Home, project: Path | None, session_folder: Path | None) -> list[tuple[Scope, Path]]:
-    """Return the files of all scopes that have a place, each file once: the home of a user may be a project too."""
+    """Return the files of all scopes that have a folder, each file once: the home of a user may be a project too."""
     files: dict[Path, Scope] = {}
     for scope in SCOPES:
         if (project is None and scope in ("project", "local")) or (session_folder is None and scope == "session"):
@@ -161,7 +169,7 @@ def _is_same(path: Path, other: Path) -> bool:
     try:
         return path == other or path.samefile(other)
     except OSError:
-        return False  # one of them is not there, so they are not one
+        return False  # one of them is missing
 
 
 def _where_given(*_: str | int) -> str:
@@ -169,6 +177,6 @@ def _where_given(*_: str | int) -> str:
 
 
 def _overlap(at: Sequence[str], parts: Sequence[str]) -> bool:
-    """Tell whether setting the one replaces the other: the same place, or one inside of the other."""
+    """Return whether setting one key replaces the other: the same key, or one inside the other."""
     shorter = min(len(at), len(parts))
     return tuple(at[:shorter]) == tuple(parts[:shorter])

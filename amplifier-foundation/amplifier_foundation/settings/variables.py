@@ -1,4 +1,4 @@
-"""Put environment variables in place of `${VAR}` and `${VAR:default}`, once and in one pass."""
+"""Expand `${VAR}` and `${VAR:default}` to environment variables, in one pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VARIABLE: Final = r"\$(?P<escape>\$?)\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<d
 
 
 class MissingVariable(NamedTuple):
-    """A variable that is not set and has no default; it became empty text."""
+    """A variable that is unset and has no default; it was expanded to empty text."""
 
     name: str
     #: The dotted key of the text that names it.
@@ -21,17 +21,17 @@ class MissingVariable(NamedTuple):
 
 
 class Expanded(NamedTuple):
-    """A copy with variables in place."""
+    """A copy with expanded variables."""
 
     value: Any
     missing: list[MissingVariable]
 
 
 def expand(value: Any, environ: Mapping[str, str], at: tuple[str, ...] = ()) -> Expanded:
-    """Return a copy of nested data with variables in place in all its texts, and those that are not set.
+    """Return a copy of nested data with variables expanded in all its texts, and the unset ones.
 
-    What a variable holds is never looked into, so that a `${` in it stays. A variable that is not set and has no
-    default becomes empty text and is reported. Keys of mappings stay as they are.
+    The value of a variable is not expanded again, so that a `${` in it stays. An unset variable without a default
+    becomes empty text. Keys of mappings stay as they are.
     """
     missing: list[MissingVariable] = []
     return Expanded(_expanded(value, environ, at, missing), missing)

@@ -12,7 +12,7 @@ from amplifier_foundation.bundles.plan_modules import ModuleEntry, all_modules
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import PACKAGES, ModuleUse
 from amplifier_foundation.settings import Settings
-from amplifier_foundation.settings.layers import override_origin
+from amplifier_foundation.settings.plan import override_origin
 from amplifier_foundation.sources.module_resolver import find_module_folder, module_variable
 from amplifier_foundation.trust.projects import NamedBy, NamedModule
 

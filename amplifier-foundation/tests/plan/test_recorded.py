@@ -14,7 +14,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_foundation.sessions.fork import fork_session
-from amplifier_foundation.settings.errors import SettingsError
+from amplifier_foundation.settings.scopes import SettingsError
 from amplifier_foundation.sources.fetched import SourceError
 
 BUNDLE = """\

@@ -149,8 +149,8 @@ def test_names_with_dots_are_given_in_parts(home: Home, keys: KeyStore) -> None:
         ("bundle.active", object(), "cannot be set to a object"),
         ("bundle.app", ["a", {1: 2}], "cannot be set to a dict"),
         ("bundle.active.more", "x", "not a mapping"),
-        ("", "x", "no key of settings"),
-        ("bundle..active", "x", "no key of settings"),
+        ("", "x", "invalid settings key"),
+        ("bundle..active", "x", "invalid settings key"),
     ],
 )
 def test_what_settings_cannot_say_is_not_written(home: Home, keys: KeyStore, key: str, value: Any, told: str) -> None:
@@ -165,7 +165,7 @@ def test_what_settings_cannot_say_is_not_written(home: Home, keys: KeyStore, key
 def test_only_lists_are_appended_to(home: Home, keys: KeyStore) -> None:
     """A text is not turned into a list."""
     write(home.settings, "bundle: {active: a}\n")
-    with pytest.raises(SettingsError, match=r"`bundle\.active` is no list"):
+    with pytest.raises(SettingsError, match=r"`bundle\.active` is not a list"):
         append_value(home.settings, "bundle.active", "b", keys)
 
 

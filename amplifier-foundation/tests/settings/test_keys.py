@@ -97,7 +97,7 @@ def test_a_file_that_others_may_read_is_mended_and_told(home: Home) -> None:
     assert keys.load() == {"NAME": SECRET}
     assert mode(home.keys) == 0o600
     assert len(keys.warnings) == 1
-    assert "others could read your keys" in keys.warnings[0]
+    assert "other users could read your keys" in keys.warnings[0]
     again = KeyStore(home, {})
     again.load()
     assert again.warnings == []

@@ -113,7 +113,7 @@ def _take_out(app: App, name: str, where: ScopeChoice) -> None:
     from amplifier_app_cli.commands.bundle.places import places_of, written_path
     from amplifier_app_cli.scope_options import change_settings
     from amplifier_foundation.settings.edit import remove_item
-    from amplifier_foundation.settings.errors import SettingsError
+    from amplifier_foundation.settings.scopes import SettingsError
     from amplifier_foundation.settings.settings import read_settings_file
 
     document = read_settings_file(where.file(app))

@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 def places_of(app: App, *parts: str) -> list[Place]:
     """Return where a key is set, the weakest scope first; entries of module lists go by their name."""
-    from amplifier_foundation.settings.places import find
+    from amplifier_foundation.settings.scopes import find
 
     found = []
     for scope, document in app.settings.documents:
@@ -65,7 +65,7 @@ def written_path(app: App, choice: ScopeChoice, text: str) -> str:
 
 def _keys_in(data: Any, parts: tuple[str, ...]) -> Iterator[str | int]:
     """Yield the keys in the file that lead to a place; the only lists on the way hold modules."""
-    from amplifier_foundation.settings.places import position
+    from amplifier_foundation.settings.scopes import position
 
     value = data
     for part in parts:

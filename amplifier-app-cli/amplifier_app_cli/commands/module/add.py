@@ -37,7 +37,7 @@ def add(module_id: str, source: str | None, kind: str | None, where: ScopeChoice
     """
     from amplifier_app_cli.scope_options import change_settings
     from amplifier_foundation.settings.edit import append_value, set_value
-    from amplifier_foundation.settings.places import find
+    from amplifier_foundation.settings.scopes import find
     from amplifier_foundation.settings.settings import read_settings_file
 
     app = current_app()
@@ -72,7 +72,7 @@ def remove(module_id: str, where: ScopeChoice) -> None:
     from amplifier_app_cli.commands.bundle.places import elsewhere
     from amplifier_app_cli.scope_options import change_settings
     from amplifier_foundation.settings.edit import unset_value
-    from amplifier_foundation.settings.errors import SettingsError
+    from amplifier_foundation.settings.scopes import SettingsError
 
     app = current_app()
     for section in _LISTS.values():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.settings import KeysError
-from amplifier_foundation.settings.key_lines import key_line, parse_lines, render_lines
+from amplifier_foundation.settings.keys import key_line, parse_lines, render_lines
 
 PATH = Path("keys.env")
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -96,7 +96,7 @@ def test_a_value_that_no_variable_can_hold_is_refused(value: str) -> None:
 @pytest.mark.parametrize("name", ["", "1A", "A-B", "A B", "sk-hunter2", "A\n", "Ä"])
 def test_a_bad_name_is_refused_and_not_shown(name: str) -> None:
     """Whoever gives the value in place of the name does not find it in an error."""
-    with pytest.raises(KeysError, match="no name for a key") as caught:
+    with pytest.raises(KeysError, match="invalid name of a key") as caught:
         key_line(name, "x")
     assert "hunter2" not in str(caught.value)
 

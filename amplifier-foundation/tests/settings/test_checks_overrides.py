@@ -25,11 +25,11 @@ async def _warnings(tmp_path: Path, overrides: str, more: str = "") -> list[str]
 @pytest.mark.parametrize(
     ("given", "meant"), [("tool-bahs", "tool-bash"), ("bash", "tool-bash"), ("tool-helpr", "tool-helper")]
 )
-async def test_a_slip_is_told_with_what_was_meant(tmp_path: Path, given: str, meant: str) -> None:
-    """A name that is nearly that of a module, or leaves out its kind, is told with file, line and a suggestion."""
+async def test_a_mistyped_name_gets_a_suggestion(tmp_path: Path, given: str, meant: str) -> None:
+    """A name that is nearly that of a module, or leaves out its kind, gets a suggestion with file and line."""
     [warning] = await _warnings(tmp_path, f"{given}: {{config: {{timeout: 3}}}}")
     where = f"{tmp_path}/home/settings.yaml:2"
-    assert warning == f"{where}: overrides.{given} does nothing: no module is called so; did you mean {meant!r}?"
+    assert warning == f"{where}: overrides.{given} does nothing: no module has that name; did you mean {meant!r}?"
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,6 @@ async def test_a_slip_is_told_with_what_was_meant(tmp_path: Path, given: str, me
         ("tool-bahs: {config: {depth: 3}}", "sources: {modules: {tool-bahs: ./tool-bahs}}\n"),
     ],
 )
-async def test_what_may_be_meant_is_not_told(tmp_path: Path, overrides: str, more: str) -> None:
+async def test_what_may_be_meant_gets_no_warning(tmp_path: Path, overrides: str, more: str) -> None:
     """Settings for modules of this bundle, of another one, or of one's own, are no slips."""
     assert await _warnings(tmp_path, overrides, more) == []

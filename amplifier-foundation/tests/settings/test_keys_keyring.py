@@ -133,7 +133,7 @@ def test_a_key_that_the_keyring_lost_is_told(home: Home, drawer: Drawer) -> None
     keys.set("NAME", SECRET, store="keyring")
     drawer.held.clear()
     assert keys.load() == {}
-    assert "NAME is said to be in the keyring, which does not have it" in keys.warnings[0]
+    assert "NAME should be in the keyring, which does not have it" in keys.warnings[0]
     assert keys.remove("NAME") is True
 
 
