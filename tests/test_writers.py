@@ -36,7 +36,7 @@ ALLOWED: Final = {
     "amplifier-kit/amplifier_kit/guard/processes/launch.py": "memory files; the system's temporary files",
     "amplifier-kit/amplifier_kit/guard/sandbox/placeholders.py": "placeholders in a project, of fixed content",
     "amplifier-foundation/amplifier_foundation/files.py": "locks; files of the user's own, to which no secret is added",
-    "amplifier-foundation/amplifier_foundation/yaml_edit.py": "settings, whose secrets go to the keys; rules without any",
+    "amplifier-foundation/amplifier_foundation/yaml_edit.py": "settings, whose secrets go to the keys, and rules",
     "amplifier-foundation/amplifier_foundation/settings/keys.py": "keys.env: what secrets are kept in",
     "amplifier-foundation/amplifier_foundation/sessions/checkpoints.py": _CHECKPOINT,
     "amplifier-foundation/amplifier_foundation/sessions/file_states.py": _CHECKPOINT,
