@@ -59,6 +59,13 @@ class App:
 
         return not self.no_input and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
+    @property
+    def can_chat(self) -> bool:
+        """Return whether there is a terminal for a chat: input, output and messages."""
+        import sys
+
+        return self.can_ask and sys.stdout.isatty()
+
     def inform(self, text: str) -> None:
         """Say something that is no result, on standard error, unless the user wants quiet."""
         from amplifier_app_cli.ui.say import say

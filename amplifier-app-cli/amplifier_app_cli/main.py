@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Final
 
 import click
@@ -96,12 +95,11 @@ def _install_completion(shell: str | None) -> None:
 
 
 def _chat(context: click.Context) -> None:
-    """Talk, when somebody is there; else say how to use the program."""
     app: App = context.obj
-    if not app.can_ask or not sys.stdout.isatty():
+    if not app.can_chat:
         raise click.UsageError("a chat needs a terminal: for one prompt there is `amplifier run PROMPT`", context)
-    from amplifier_app_cli.run.command import run_to_exit
-    from amplifier_app_cli.run.request import RunRequest
-    from amplifier_app_cli.run.talk import talk
+    from amplifier_app_cli.chat import chat
+    from amplifier_app_cli.event_loop import run_to_exit
+    from amplifier_app_cli.session_request import SessionRequest
 
-    run_to_exit(lambda: talk(app, RunRequest()))
+    run_to_exit(lambda: chat(app, SessionRequest()))

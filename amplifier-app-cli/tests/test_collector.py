@@ -10,15 +10,15 @@ from typing import Any
 import pexpect
 import pytest
 
-from amplifier_app_cli.collector import collect_nothing, collect_what_is_new
+from amplifier_app_cli.event_loop import pause_garbage_collection, resume_garbage_collection
 
 
 def test_collecting_starts_again() -> None:
     """Nothing is collected in between; afterwards new garbage is, and what was there before is left alone."""
     try:
-        collect_nothing()
+        pause_garbage_collection()
         assert not gc.isenabled()
-        collect_what_is_new()
+        resume_garbage_collection()
         assert gc.isenabled()
         assert gc.get_freeze_count() > 0
     finally:

@@ -17,9 +17,8 @@ _BAR = "│ "
 class AnswerView:
     """Follow the streaming events of one session; call `finish()` when a turn is over."""
 
-    def __init__(self, screen: Screen, *, show_thinking: bool = True) -> None:
+    def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._shows_thinking = show_thinking
         #: The kind of block at hand, and what of it cannot be shown for good yet.
         self._kind = ""
         self._blocks = MarkdownStream()
@@ -110,8 +109,6 @@ class AnswerView:
         if kind not in ("text", "thinking") or not text:
             return
         self._shown += _letters(text)
-        if kind == "thinking" and not self._shows_thinking:
-            return
         if kind != self._kind:
             self.close()
             self._kind = kind

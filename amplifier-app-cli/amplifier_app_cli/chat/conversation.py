@@ -18,18 +18,15 @@ from amplifier_app_cli.chat.layout import duration, one_line
 from amplifier_app_cli.chat.progress import ToolProgress
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.chat.steering import Steering, told
-from amplifier_app_cli.chat.usage import UsageMeter
 from amplifier_app_cli.children.live import LiveTree
+from amplifier_app_cli.session_app import Outcome, SessionApp
 from amplifier_app_cli.ui.folding import folded
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.spending import usage_line
 from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
-    from amplifier_app_cli.chat.commands import Commands
-    from amplifier_app_cli.chat.session_approvals import SessionApprovals
     from amplifier_foundation.approvals.pending_calls import PendingCall
-    from amplifier_foundation.sessions import SessionRuntime
 
 _WORDS_TO_LEAVE: Final = ("exit", "quit", "/exit", "/quit")
 #: Seconds between two drawings of how long something takes.
@@ -39,41 +36,33 @@ _TICK: Final = 0.5
 class Conversation:
     """One chat with one session, from the first prompt to the last."""
 
-    def __init__(
-        self,
-        runtime: SessionRuntime,
-        screen: Screen,
-        *,
-        known_usage: Any = None,
-        show_thinking: bool = True,
-        is_trusted_now: bool = False,
-        children: LiveTree | None = None,
-    ) -> None:
-        """Talk on `screen`; `known_usage` is what earlier turns used, as the session's metadata have it.
+    def __init__(self, session: SessionApp, screen: Screen) -> None:
+        """Talk on `screen`, with a session that is prepared and not open yet."""
+        from amplifier_app_cli.chat.commands import Commands
 
-        `children` is told what the sessions do that this one starts.
-        """
-        coordinator = runtime.session.coordinator
-        self.runtime = runtime
-        self.coordinator = coordinator
+        self.session = session
+        self.runtime = session.runtime
+        self.coordinator = session.coordinator
+        self.scrub = session.scrub
+        #: What the session used.
+        self.usage = session.stats
         self.screen = screen
-        self.answer = AnswerView(screen, show_thinking=show_thinking)
+        hooks = self.coordinator.hooks
+        self.answer = AnswerView(screen)
+        self.answer.connect(hooks)
         self.progress = ToolProgress(screen, self.scrub)
-        self.usage = UsageMeter(runtime.account, known_usage)
-        self.children = children or LiveTree()
-        self.children.scrub = self.scrub
-        runtime.account.listeners.append(self.children.count)
+        self.progress.connect(hooks)
+        self.children = LiveTree(self.scrub)
+        self.children.connect(hooks)
+        self.runtime.account.listeners.append(self.children.count)
         self.child_view = ChildView(screen, self.children)
-        self.steering = Steering(coordinator)
-        self.commands: Commands | None = None
-        #: None when no user can be asked.
-        self.approvals: SessionApprovals | None = None
+        self.steering = Steering(self.coordinator)
+        self.steering.connect()
+        self.commands = Commands(self)
         #: What goes before the next prompt, as a skill does.
         self.preface = ""
         #: What `/config` has taken out of the session, by category and name.
         self.switched_off: dict[str, dict[str, Any]] = {}
-        #: Whether the project is trusted for this run alone.
-        self.is_trusted_now = is_trusted_now
         #: What a command is run by, to know what of it was typed.
         self.given = UserInput("")
         self._inputs: asyncio.Queue[UserInput | None] = asyncio.Queue()
@@ -87,35 +76,28 @@ class Conversation:
         self._has_no_input = False
         screen.set_live(self._live, self._shown_label)
 
-    def scrub(self, value: Any) -> Any:
-        """Return a value without the secrets that are known."""
-        return self.runtime.redactor.scrub(value).value
-
     @property
     def loop(self) -> str:
         """Return the module that runs the turns."""
         spec = self.runtime.session.config["session"]["orchestrator"]
         return str(spec.get("module") if isinstance(spec, dict) else spec)
 
-    def connect(self) -> None:
-        """Listen to the session."""
-        hooks = self.coordinator.hooks
-        self.answer.connect(hooks)
-        self.progress.connect(hooks)
-        self.children.connect(hooks)
-        self.steering.connect()
+    @property
+    def is_trusted_now(self) -> bool:
+        """Return whether the project is trusted for this run alone."""
+        return self.session.request.trust
 
     # -- the run of things --
 
-    async def run(self, first_prompt: str | None = None, waited: Sequence[PendingCall] = ()) -> int:
-        """Take input until the person leaves; return the exit code. Calls that waited are asked about first."""
+    async def run(self, first_prompt: str | None = None, pending: Sequence[PendingCall] = ()) -> int:
+        """Take input until the user leaves; return the exit code. Pending calls run first."""
         if first_prompt:
             self._inputs.put_nowait(UserInput.of_typed(first_prompt))
         listening = asyncio.create_task(self.screen.run(self))
         listening.add_done_callback(lambda task: self._on_deaf(task))
         try:
-            if waited:
-                await self.turn(UserInput(""), waited)
+            if pending:
+                await self.turn(UserInput(""), pending)
             while self._exit_code is None:
                 if self.steering.next_prompts:
                     await self._handle(self.steering.next_prompts.popleft(), is_known=True)
@@ -168,7 +150,7 @@ class Conversation:
             self._echo(text)
         if stripped in _WORDS_TO_LEAVE:
             self.leave()
-        elif self._is_command(stripped) and self.commands is not None:
+        elif self._is_command(stripped):
             self.given = given
             self._command = asyncio.create_task(self.commands.run(stripped))
             await asyncio.wait({self._command})
@@ -176,59 +158,47 @@ class Conversation:
         else:
             await self.turn(given)
 
-    async def turn(self, given: UserInput, waited: Sequence[PendingCall] = ()) -> None:
-        """Run one turn and show it, calls that waited before it; whatever happens, the chat goes on."""
+    async def turn(self, given: UserInput, pending: Sequence[PendingCall] = ()) -> None:
+        """Run one turn and show it, after the pending calls; the chat continues whatever happens."""
         prompt, self.preface = UserInput.of_data(self.preface) + given, ""
-        self.usage.start_turn()
         self.steering.start_turn()
         self._started = time.monotonic()
-        if self.approvals is not None:
-            waited = waited or self.approvals.start_turn(self.show)
-        running = asyncio.create_task(self.runtime.execute(prompt, waited))
+        if self.session.approvals is not None:
+            pending = pending or self.session.approvals.start_turn(self.show)
+        running = asyncio.create_task(self.session.turn(prompt, pending))
         self._stop = TurnStop(self.coordinator.cancellation, running)
         ticking = asyncio.create_task(self._tick())
-        answer, failure = "", ""
         try:
             await asyncio.wait({running})
-            if running.cancelled():
-                failure = "stopped"
-            elif (error := running.exception()) is not None and not self._is_used_up(error):
-                failure = _described(error)
-            elif self.runtime.budget.exhausted is not None:
-                failure = self._budget_told()
-            elif self.approvals is not None and self.approvals.must_stop:
-                failure = self._pending_approvals(self.approvals)
-            else:
-                answer = str(running.result() or "")
         finally:
             ticking.cancel()
             stop, self._stop = self._stop, None
             self._refuse_question()
-        self._close_turn(answer, failure, was_stopped=stop.over())
+        outcome = Outcome.stopped(None) if running.cancelled() else running.result()
+        self._close_turn(outcome, was_stopped=stop.over())
 
-    def _is_used_up(self, error: BaseException) -> bool:
-        """Tell whether an error says what the budget says."""
-        return self.runtime.budget.exhausted is not None and getattr(error, "code", None) == "budget_exhausted"
+    def _failure(self, outcome: Outcome) -> str:
+        """Return why a turn has no answer, with how to continue; empty if it has one."""
+        session_id = self.runtime.session_id[:8]
+        if outcome.status == "cancelled":
+            return "stopped"
+        if outcome.status == "budget_exhausted":
+            return (
+                f"{outcome.error}; leave, and resume with `amplifier resume {session_id}`: each run has its own budget"
+            )
+        if outcome.status == "approval_needed":
+            how = f"; `amplifier approval allow {session_id}` or `deny` answers, and your next prompt here continues"
+            return f"left to another approver: {outcome.error}{how if outcome.approvals else ''}"
+        return "" if outcome.status == "denied" else outcome.error or ""
 
-    def _pending_approvals(self, approvals: SessionApprovals) -> str:
-        """Return what the person left to somebody else, and how it is answered."""
-        session = self.runtime.session_id[:8]
-        how = f"; `amplifier approval allow {session}` or `deny` answers, and your next prompt here takes it up"
-        return f"left to somebody else: {approvals.describe()}{how if approvals.pending else ''}"
-
-    def _budget_told(self) -> str:
-        """Return that a limit was reached, and how to go on."""
-        again = f"amplifier resume {self.runtime.session_id[:8]}"
-        return f"{self.runtime.budget.exhausted}; leave, and go on with `{again}`: each run counts anew"
-
-    def _close_turn(self, answer: str, failure: str, *, was_stopped: bool) -> None:
-        ink = self.screen.ink
+    def _close_turn(self, outcome: Outcome, *, was_stopped: bool) -> None:
+        ink, failure = self.screen.ink, self._failure(outcome)
         self.progress.clear()
         self.children.clear(was_stopped=was_stopped)
         if was_stopped or failure:
             self.answer.close()
         else:
-            self.answer.finish(answer)
+            self.answer.finish(outcome.response or outcome.error or "")
         if was_stopped:
             self.screen.show(ink("bad", "stopped"))
         elif failure:
@@ -312,8 +282,7 @@ class Conversation:
         if stripped in _WORDS_TO_LEAVE:
             self.screen.show(ink("dim", "a turn runs: Ctrl-C stops it"))
         elif self._is_command(stripped):
-            if self.commands is not None:
-                self.commands.run_during_turn(stripped)
+            self.commands.run_during_turn(stripped)
         else:
             self.screen.show(ink("dim", one_line(self.steering.take(given), self.screen.width - 1)))
 
@@ -411,11 +380,3 @@ class Conversation:
             return ""
         pinned = self.coordinator.session_state.get("pinned_provider")
         return self.screen.ink("bold", f"[{plain(str(pinned))}]> " if pinned else "> ")
-
-
-def _described(error: BaseException) -> str:
-    """Return a failure in words."""
-    from amplifier_app_cli.failures import described
-
-    known = described(error, anything=True) if isinstance(error, Exception) else None
-    return known.message if known is not None else f"{type(error).__name__}: {error}"

@@ -53,7 +53,7 @@ def logs(
       amplifier logs --verify 3f2a
       amplifier logs --tree --format json | jq '.children[] | [.agent, .end, .tree_cost_usd]'
     """
-    from amplifier_app_cli.ui.diagnostics import show_warnings
+    from amplifier_app_cli.ui.say import show_warnings
     from amplifier_kit.log import read_log
 
     show_warnings()

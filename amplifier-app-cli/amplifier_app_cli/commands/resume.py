@@ -22,7 +22,7 @@ from amplifier_app_cli.run.command import (
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.look_back import LookBack
-    from amplifier_app_cli.run.request import RunRequest
+    from amplifier_app_cli.session_request import SessionRequest
     from amplifier_foundation.prompt.user_input import UserInput
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -98,7 +98,7 @@ def _go_on(app: App, session: Callable[[], str], prompt: str | None, wishes: dic
         request = request_of(app, {**wishes, "resume": session()})
         converse(app, wishes, request, look_back=look_back)
 
-    def asked() -> tuple[RunRequest, UserInput]:
+    def asked() -> tuple[SessionRequest, UserInput]:
         _look_back(wishes)  # what contradicts itself is told, also where nothing is shown again
         return request_of(app, {**wishes, "resume": session()}), read_prompt(prompt, is_optional=True)
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
 from amplifier_app_cli.app import App
-from amplifier_app_cli.run.formats import FORMATS
-from amplifier_app_cli.run.request import RunRequest
+from amplifier_app_cli.session_request import SessionRequest
 
 if TYPE_CHECKING:
     from amplifier_app_cli.failures import Failure
     from amplifier_foundation.prompt.user_input import UserInput
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_FORMATS: Final = ("text", "json", "json-trace", "stream-json")
 
 _OPTIONS = (
     click.option("-p", "--provider", help="Provider that answers: a name of the bundle's or settings' list."),
@@ -76,14 +77,14 @@ def output_options(command: Function) -> Function:
     command = click.option("--json", "as_json", is_flag=True, help="The same as --output-format stream-json.")(command)
     return click.option(
         "--output-format",
-        type=click.Choice(FORMATS),
+        type=click.Choice(_FORMATS),
         default="text",
         show_default=True,
         help="How to print the result.",
     )(command)
 
 
-def request_of(app: App, wishes: dict[str, Any]) -> RunRequest:
+def request_of(app: App, wishes: dict[str, Any]) -> SessionRequest:
     """Return the request that options make, and let the app know how much to say.
 
     Raises UsageError for options that contradict each other.
@@ -96,8 +97,8 @@ def request_of(app: App, wishes: dict[str, Any]) -> RunRequest:
     if app.is_safe and (wishes.get("bundle") or wishes.get("resume")):
         raise click.UsageError("--safe-mode has a bundle and a session of its own: leave out every other one")
     budget = {name: wishes[option] for option, name in _BUDGET.items() if wishes.get(option) is not None}
-    known = {name: value for name, value in wishes.items() if name in RunRequest._fields}
-    return RunRequest(**known, budget=budget)
+    known = {name: value for name, value in wishes.items() if name in SessionRequest._fields}
+    return SessionRequest(**known, budget=budget)
 
 
 def format_of(wishes: dict[str, Any]) -> str:
@@ -105,7 +106,7 @@ def format_of(wishes: dict[str, Any]) -> str:
     return "stream-json" if wishes["as_json"] else str(wishes["output_format"])
 
 
-def answer(app: App, output_format: str, asked: Callable[[], tuple[RunRequest, UserInput]]) -> NoReturn:
+def answer(app: App, output_format: str, asked: Callable[[], tuple[SessionRequest, UserInput]]) -> NoReturn:
     """Run what `asked` returns, the request and its prompt, print the result, and leave the program.
 
     A mistake of the user's that `asked` raises is told in the format of the result as well.
@@ -119,18 +120,19 @@ def answer(app: App, output_format: str, asked: Callable[[], tuple[RunRequest, U
             failure = _mistake(error)
             if failure is None:
                 raise
-            from amplifier_app_cli.run.outcome import Outcome
             from amplifier_app_cli.run.printers import printer_for
-            from amplifier_app_cli.run.tally import Tally
+            from amplifier_app_cli.session_app import Outcome
+            from amplifier_app_cli.session_stats import SessionStats
             from amplifier_app_cli.ui.say import complain
 
-            printer_for(output_format, out, Tally()).finish(Outcome.failed(*failure))
+            printer_for(output_format, out, SessionStats()).finish(Outcome.failed(*failure))
             if isinstance(error, click.ClickException):
                 raise  # click says it, with how to use the command
             sys.exit(complain(failure.exit_code, failure.message))
-        from amplifier_app_cli.run.once import run_once
+        from amplifier_app_cli.event_loop import run_to_exit
+        from amplifier_app_cli.run.one_prompt import run_prompt
 
-        run_to_exit(lambda: run_once(app, request, prompt, output_format, out))
+        run_to_exit(lambda: run_prompt(app, request, prompt, output_format, out))
 
 
 def _mistake(error: Exception) -> Failure | None:
@@ -141,7 +143,7 @@ def _mistake(error: Exception) -> Failure | None:
     return described(error)
 
 
-def converse(app: App, wishes: dict[str, Any], request: RunRequest, **more: Any) -> NoReturn:
+def converse(app: App, wishes: dict[str, Any], request: SessionRequest, **more: Any) -> NoReturn:
     """Chat, and leave the program; raises UsageError without a terminal, and for options that a chat does not have."""
     if format_of(wishes) != "text":
         raise click.UsageError("a chat has no --output-format and no --json: they are for one prompt")
@@ -149,9 +151,12 @@ def converse(app: App, wishes: dict[str, Any], request: RunRequest, **more: Any)
         raise click.UsageError("a chat takes no --output-schema: it is for one prompt")
     if request.images:
         raise click.UsageError("a chat takes no --image: it is for one prompt")
-    from amplifier_app_cli.run.talk import talk
+    from amplifier_app_cli.chat import chat
+    from amplifier_app_cli.event_loop import run_to_exit
 
-    run_to_exit(lambda: talk(app, request, **more))
+    if not app.can_chat:
+        raise click.UsageError("a chat needs a terminal: for one prompt there is `amplifier run PROMPT`")
+    run_to_exit(lambda: chat(app, request, **more))
 
 
 def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
@@ -178,26 +183,3 @@ def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
     # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.
     text = text.encode("utf-8", "replace").decode("utf-8")
     return UserInput.of_typed(text) if is_argument else UserInput.of_data(text)
-
-
-def run_to_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Run the coroutine that `work` makes, and leave the program with its exit code."""
-    from amplifier_app_cli import exits
-    from amplifier_app_cli.collector import collect_nothing, collect_what_is_new
-    from amplifier_app_cli.run.event_loop import EventLoop, leave_now
-    from amplifier_app_cli.ui.diagnostics import show_warnings
-    from amplifier_app_cli.ui.say import complain
-
-    show_warnings()
-    collect_nothing()
-    loop = EventLoop()
-    try:
-        code = loop.run(work())
-    except SystemExit as error:
-        # Nothing of ours ends the process from in there: its exit code would be taken for that of the run.
-        code = complain(exits.FAILURE, f"a module tried to end the program with exit code {error.code!r}")
-    finally:
-        collect_what_is_new()
-    if not loop.is_over:
-        leave_now(code)
-    sys.exit(code)

@@ -1,61 +1,78 @@
-"""Print the result of a run in the format that was asked for: for a person, or for a program."""
+"""Print the result of a run in the requested format: text for a person, JSON for a program."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO
 
 from amplifier_app_cli.children.ending import BEGUN, CLOSED, SPAWNED
-from amplifier_app_cli.run.outcome import Facts, Outcome
-from amplifier_app_cli.run.tally import Tally
 from amplifier_app_cli.ui.records import json_text
 from amplifier_app_cli.ui.spending import usage_record
 from amplifier_app_cli.ui.stream import AnswerStream
 
 if TYPE_CHECKING:
+    from amplifier_app_cli.session_app import Outcome, SessionApp
+    from amplifier_app_cli.session_stats import SessionStats
     from amplifier_foundation.children import ChildFacts
 
 Scrub = Callable[[Any], Any]
 
 
 class Printer(Protocol):
-    """Show one run."""
+    """Prints one run."""
 
-    def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
-        """Say that there is a session, and listen to it; of its data, nothing is shown that `scrub` takes out."""
+    def start(self, session: SessionApp) -> None:
+        """Connect to a session that is about to open."""
         ...
 
     def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
-        """Take what a session does that this one has started, or one further down."""
+        """Take an event of a child session, at any depth."""
         ...
 
     def answer(self, text: str) -> None:
-        """Show the answer as soon as it is there."""
+        """Print the answer as soon as it is complete."""
         ...
 
     def pause(self) -> None:
-        """Let somebody else write on the screen."""
+        """End the open line, because something else is about to be written to the screen."""
         ...
 
     def finish(self, outcome: Outcome) -> None:
-        """Show how it ended; called once, at the very end, also when there never was a session."""
+        """Print how the run ended; called once, at the end, also if there never was a session."""
         ...
 
     @property
     def failure(self) -> OSError | None:
-        """Return why nothing could be written any more, when that was not the reader's choice."""
+        """Return why output could not be written, unless the reader closed it."""
         ...
 
 
-def printer_for(name: str, out: TextIO, tally: Tally) -> Printer:
+class Facts(NamedTuple):
+    """What is known of a session before its first answer; empty if the run failed before there was one."""
+
+    session_id: str | None = None
+    bundle: str | None = None
+    provider: str | None = None
+    #: None if the provider uses its default model.
+    model: str | None = None
+    working_dir: str | None = None
+
+    @classmethod
+    def of(cls, session: SessionApp) -> Facts:
+        runtime = session.runtime
+        prepared = runtime.prepared
+        return cls(runtime.session_id, prepared.composed.name, runtime.provider, runtime.model, str(prepared.project))
+
+
+def printer_for(name: str, out: TextIO, stats: SessionStats) -> Printer:
     """Return the printer of a format."""
     if name == "text":
         return TextPrinter(out)
     if name == "stream-json":
-        return StreamPrinter(out, tally)
-    return JsonPrinter(out, tally, with_trace=name == "json-trace")
+        return StreamPrinter(out, stats)
+    return JsonPrinter(out, stats, with_trace=name == "json-trace")
 
 
 class TextPrinter:
@@ -64,9 +81,9 @@ class TextPrinter:
     def __init__(self, out: TextIO) -> None:
         self._stream = AnswerStream(out)
 
-    def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
+    def start(self, session: SessionApp) -> None:
         """Listen to the session's streaming events."""
-        self._stream.connect(hooks)
+        self._stream.connect(session.coordinator.hooks)
 
     def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
         """Show nothing: the answer is the session's own."""
@@ -124,15 +141,15 @@ class _JsonLines:
 class JsonPrinter:
     """One JSON object at the end: the answer, or why there is none."""
 
-    def __init__(self, out: TextIO, tally: Tally, *, with_trace: bool) -> None:
+    def __init__(self, out: TextIO, stats: SessionStats, *, with_trace: bool) -> None:
         self._lines = _JsonLines(out)
-        self._tally, self._with_trace = tally, with_trace
+        self._stats, self._with_trace = stats, with_trace
         self._facts = Facts()
         self._scrub: Scrub = _as_it_is
 
-    def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
+    def start(self, session: SessionApp) -> None:
         """Say nothing before the end; the tally listens."""
-        self._facts, self._scrub = facts, scrub
+        self._facts, self._scrub = Facts.of(session), session.scrub
 
     def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
         """Say nothing: the tally has what it used."""
@@ -154,8 +171,8 @@ class JsonPrinter:
             "provider": facts.provider,
             "model": facts.model,
             "timestamp": _now(),
-            "usage": self._tally.usage,
-            "cost_usd": self._tally.cost,
+            "usage": self._stats.usage,
+            "cost_usd": self._stats.cost,
             "exit_code": outcome.exit_code,
         }
         self._lines.write({**record, **self._trace()}, indent=2)
@@ -164,11 +181,11 @@ class JsonPrinter:
         if not self._with_trace:
             return {}
         counted = {
-            "total_tool_calls": len(self._tally.trace),
-            "total_agents_invoked": self._tally.agents,
-            "duration_ms": self._tally.milliseconds,
+            "total_tool_calls": len(self._stats.trace),
+            "total_agents_invoked": self._stats.agents,
+            "duration_ms": self._stats.milliseconds,
         }
-        return {"execution_trace": self._scrub(self._tally.trace), "metadata": counted}
+        return {"execution_trace": self._scrub(self._stats.trace), "metadata": counted}
 
     @property
     def failure(self) -> OSError | None:
@@ -198,17 +215,18 @@ class StreamPrinter:
     )
     _CHILD_EVENTS = frozenset((*_EVENTS, *BEGUN, "session:end"))
 
-    def __init__(self, out: TextIO, tally: Tally) -> None:
+    def __init__(self, out: TextIO, stats: SessionStats) -> None:
         self._lines = _JsonLines(out)
-        self._tally = tally
+        self._stats = stats
         self._facts: Facts | None = None
         self._scrub: Scrub = _as_it_is
         self._is_over = False
 
-    def start(self, facts: Facts, hooks: Any, scrub: Scrub) -> None:
+    def start(self, session: SessionApp) -> None:
         """Print the first record; listen to the pieces of answers and to the events a reader may want to act on."""
-        self._scrub = scrub
-        self._open(facts)
+        self._scrub = session.scrub
+        self._open(Facts.of(session))
+        hooks = session.coordinator.hooks
         hooks.register("llm:stream_block_delta", self._delta, priority=950, name="app-stream-json")
         for event in self._EVENTS:
             hooks.register(event, self._event, priority=950, name=f"app-stream-json-{event}")
@@ -227,9 +245,9 @@ class StreamPrinter:
                 self._write(kind, **whose, text=data.get("text"))
             return
         if event in BEGUN:
-            self._tally.children.begin(facts)
+            self._stats.children.begin(facts)
         elif event == "session:end":
-            data = {**data, **usage_record(self._tally.children.end(facts))}
+            data = {**data, **usage_record(self._stats.children.end(facts))}
         if event in self._CHILD_EVENTS:
             self._write("event", event=event, **whose, data=self._scrub(_own_facts(data)))
 
@@ -249,23 +267,16 @@ class StreamPrinter:
             status=outcome.status,
             **_of(outcome),
             session_id=self._facts.session_id,
-            usage=self._tally.usage,
-            cost_usd=self._tally.cost,
-            duration_ms=self._tally.milliseconds,
+            usage=self._stats.usage,
+            cost_usd=self._stats.cost,
+            duration_ms=self._stats.milliseconds,
             exit_code=outcome.exit_code,
         )
         self._is_over = True
 
     def _open(self, facts: Facts) -> None:
         self._facts = facts
-        self._write(
-            "session",
-            session_id=facts.session_id,
-            bundle=facts.bundle,
-            provider=facts.provider,
-            model=facts.model,
-            working_dir=facts.project,
-        )
+        self._write("session", **facts._asdict())
 
     def _delta(self, event: str, data: dict[str, Any]) -> None:
         kind = data.get("block_type")

@@ -1,7 +1,8 @@
-"""Say things to the person at the terminal: on standard error, which may be gone."""
+"""Messages to the user: on standard error, which may be gone."""
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TextIO
 
@@ -9,7 +10,7 @@ from amplifier_app_cli.ui.plain import plain
 
 
 def say(text: str) -> None:
-    """Write a line to standard error; what cannot be said there cannot be said at all."""
+    """Write a line to standard error; a failure to do so is ignored."""
     stream = sys.stderr
     if stream is None:
         return
@@ -17,8 +18,7 @@ def say(text: str) -> None:
         stream.write(f"{_fitted(plain(text), stream)}\n")
         stream.flush()
     except (OSError, ValueError):
-        # Closed, full, or nobody reads it: there is no other place to complain to.
-        pass
+        pass  # closed, full, or without a reader: there is no other place to report to
 
 
 def _fitted(text: str, stream: TextIO) -> str:
@@ -36,3 +36,27 @@ def complain(code: int, message: str) -> int:
     """Say what went wrong and return the exit code."""
     say(f"amplifier: {message}")
     return code
+
+
+class _Warnings(logging.Handler):
+    """Show every message once, without its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._shown: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = record.getMessage()
+        except Exception:  # a message whose arguments do not fit it
+            text = str(record.msg)
+        if text not in self._shown:
+            self._shown.add(text)
+            say(f"amplifier: {text}")
+
+
+def show_warnings() -> None:
+    """Show the warnings that libraries log from now on."""
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(_Warnings())

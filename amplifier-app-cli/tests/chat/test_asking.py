@@ -205,7 +205,7 @@ def test_left_to_somebody_else(
     chat.line("go")
     chat.wait_for_question("l = leave it to somebody else")
     chat.line("l")
-    chat.wait_for_prompt("left to somebody else: Allow process.exec?")
+    chat.wait_for_prompt("left to another approver: Allow process.exec?")
     assert not (project / "ran").exists()
     session = next(record["session_id"] for record in chat.events)
     allowed = amplifier("approval", "allow", session)

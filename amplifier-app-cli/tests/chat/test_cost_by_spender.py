@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli.chat.commands.cost import show
-from amplifier_app_cli.chat.usage import UsageMeter
+from amplifier_app_cli.session_stats import SessionStats
+from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.usage import SessionBudget
 
@@ -23,8 +24,10 @@ async def test_rows_only_where_there_are_several(has_hook: bool) -> None:
     budget.add_usage(USAGE)
     if has_hook:
         budget.child(agent="explorer").add_usage(USAGE, "hook:judge")
+    stats = SessionStats()
+    stats.connect(HookRegistry(), budget.account)
     chat: Any = SimpleNamespace(
-        usage=UsageMeter(budget.account),
+        usage=stats,
         screen=SimpleNamespace(show=said.append),
         coordinator=MockCoordinator(),
         runtime=SimpleNamespace(account=budget.account),

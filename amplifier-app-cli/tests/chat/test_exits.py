@@ -236,7 +236,7 @@ def test_signals_end_a_chat_that_is_blocked(
     chat.wait_until(is_ended)
     assert chat.end() == code
     _is_closed(chat)
-    assert "the session does not answer" in chat.words
+    assert "the session does not respond" in chat.words
     assert chat.raw.rfind("\x1b[?2004l") > chat.raw.rfind("\x1b[?2004h")
 
 

@@ -161,7 +161,7 @@ def test_a_chat_has_a_budget(program: Callable[..., Any], scripted: Callable[...
     child.expect_exact("> ")
     for _ in range(2):
         child.sendline("and now?")
-        said = r"the budget of 1 turns is used up \(1 used\); leave, and go on with\s+`amplifier\s+resume"
+        said = r"the budget of 1 turns is used up \(1 used\); leave, and resume with\s+`amplifier\s+resume"
         assert child.expect([said, "Good evening.", pexpect.EOF]) == 0
         child.expect_exact("\n> ")
     _end(child)

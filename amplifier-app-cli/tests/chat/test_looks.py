@@ -40,15 +40,6 @@ def test_markdown_is_rendered(start: Callable[..., Any], scripted: Callable[...,
     assert chat.text.count("Some bold words") == 1
 
 
-def test_thinking_can_be_left_out(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
-    """What the model thinks is not shown when it is not wanted."""
-    chat = start("--bundle", scripted(_MARKDOWN), "--no-thinking")
-    chat.line("hello")
-    chat.wait_for_prompt("1,200 in")
-    assert "A greeting" not in chat.text
-    _end(chat)
-
-
 def test_no_colour(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
     """With NO_COLOR there is no emphasis at all, and the answer is the text as the model wrote it."""
     chat = start("--bundle", scripted(_MARKDOWN), NO_COLOR="1")

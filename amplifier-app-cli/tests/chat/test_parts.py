@@ -17,9 +17,10 @@ from amplifier_app_cli.chat.layout import duration, one_line, telling, wrapped
 from amplifier_app_cli.chat.line_screen import LineScreen
 from amplifier_app_cli.chat.project_files import ProjectFiles
 from amplifier_app_cli.chat.steering import Steering
-from amplifier_app_cli.chat.usage import UsageMeter
+from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.ui.spending import price_text, usage_line
 from amplifier_app_cli.ui.table import columns
+from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.prompt import UserInput
 from amplifier_foundation.usage import UsageAccount
@@ -112,19 +113,20 @@ def test_link_in_a_project_is_not_followed(tmp_path: Path) -> None:
 def test_usage_adds_up() -> None:
     """Tokens and prices are added; an answer without a price is not free, nor is an attempt that broke off."""
     account = UsageAccount()
-    meter = UsageMeter(account, {"input_tokens": 5, "cost_usd": "0.10"})
+    stats = SessionStats()
+    stats.connect(HookRegistry(), account, {"input_tokens": 5, "cost_usd": "0.10"})
     account.add(UsageRecord.of_usage({"input_tokens": 1000, "output_tokens": 2, "cost_usd": 0.2}))
-    assert usage_line(meter.session) == "1,005 in · 2 out · $0.3000"
+    assert usage_line(stats.session) == "1,005 in · 2 out · $0.3000"
     account.add(UsageRecord.of_usage({"output_tokens": 1}))
-    assert usage_line(meter.session) == "1,005 in · 3 out · $0.3000 and 1 without price"
-    meter.start_turn()
-    assert meter.turn.answers == 0
+    assert usage_line(stats.session) == "1,005 in · 3 out · $0.3000 and 1 without price"
+    stats.start_turn()
+    assert stats.turn.answers == 0
     account.add(UsageRecord.of_response({"usage": {"cost_usd": 0}, "unpriced_attempts": 2}))
-    assert price_text(meter.session) == "$0.3000 and 3 without price"
-    assert (meter.turn.answers, price_text(meter.turn)) == (1, "$0 and 2 without price")
-    meter.start_turn()
+    assert price_text(stats.session) == "$0.3000 and 3 without price"
+    assert (stats.turn.answers, price_text(stats.turn)) == (1, "$0 and 2 without price")
+    stats.start_turn()
     account.add(UsageRecord.of_usage("nonsense"))
-    assert price_text(meter.turn) == price_text(UsageRecord()) == "price unknown"
+    assert price_text(stats.turn) == price_text(UsageRecord()) == "price unknown"
 
 
 def _steering(*heard: str) -> tuple[Steering, list[str]]:

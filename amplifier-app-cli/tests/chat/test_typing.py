@@ -29,7 +29,7 @@ def test_banner_says_what_one_talks_with(start: Callable[..., Any], scripted: Ca
     assert chat.folder.name in chat.text
     for said in (
         "bundle: scripted",
-        "provider: provider-mock (",
+        "provider: mock (",
         "trust: not trusted: its modules and hooks do not run",
         "Ctrl-D leaves.",
     ):

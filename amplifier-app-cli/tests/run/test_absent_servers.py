@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.run.absent_servers import AbsentServers
+from amplifier_app_cli.ui.notices import McpServerNotice
 from amplifier_core.testing import MockCoordinator
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 _NOTE = (
-    'note: the MCP server {} was not there before the answer; its tools were not used ("required": true waits for it)'
+    "note: the MCP server {} did not connect before the answer was complete; its tools were not used "
+    '(with "required": true the session waits for it)'
 )
 
 
@@ -36,11 +37,11 @@ async def test_only_those_that_never_connected_count() -> None:
         "broken": _connection("failed"),
     }
     coordinator.register_capability("mcp.servers", SimpleNamespace(connections=connections))
-    absent = AbsentServers()
-    absent.connect(coordinator.hooks)
+    notice = McpServerNotice()
+    notice.connect(coordinator.hooks)
     await coordinator.hooks.emit("mcp:connected", {"server": "lost"})
-    absent.look(coordinator)
-    assert absent.notes() == [_NOTE.format("slow"), _NOTE.format("broken")]
+    notice.check(coordinator)
+    assert notice.notes() == [_NOTE.format("slow"), _NOTE.format("broken")]
 
 
 @pytest.mark.parametrize("offered", [None, object(), SimpleNamespace(connections=["odd"])])
@@ -48,9 +49,9 @@ def test_something_else_by_that_name(offered: Any) -> None:
     """Without servers, or with something that is none, there is nothing to tell."""
     coordinator = MockCoordinator()
     coordinator.register_capability("mcp.servers", offered)
-    absent = AbsentServers()
-    absent.look(coordinator)
-    assert absent.notes() == []
+    notice = McpServerNotice()
+    notice.check(coordinator)
+    assert notice.notes() == []
 
 
 @pytest.mark.parametrize("is_quiet", [False, True])

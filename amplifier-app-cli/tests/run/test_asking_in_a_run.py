@@ -387,7 +387,7 @@ def test_left_to_somebody_else(
     terminal.line("l the release manager knows")
     code, output = terminal.end()
     assert (code, output) == (3, "")
-    assert "left to somebody else: Allow process.exec?" in terminal.text
+    assert "left to another approver: Allow process.exec?" in terminal.text
     assert _ran(project) == []
     (escalated,) = events("approval:escalated")
     assert (escalated["from"], escalated["to"], escalated["reason"]) == (

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli import unheard
+from amplifier_app_cli import signals
 from amplifier_kit.log import read_log
 
 #: Does not let anything else run until it may go on, as long as it can be interrupted and as long as it cannot.
@@ -48,8 +48,8 @@ _ASKED = "press Ctrl-C again to end it"
 _RULES = "rules: [{action: session.spawn, verdict: allow}, {action: test.free, verdict: allow}]\n"
 
 #: Patience of the program: none is left after a moment, or a block that ends is never too long.
-_SHORT = {f"amplifier_app_cli.unheard.{name}": 0.3 for name in ("_PATIENCE", "_LONG_PATIENCE", "_NO_PATIENCE")}
-_LONG = {"amplifier_app_cli.unheard._LONG_PATIENCE": 600}
+_SHORT = {f"amplifier_app_cli.signals.{name}": 0.3 for name in ("_PATIENCE", "_LONG_PATIENCE", "_NO_PATIENCE")}
+_LONG = {"amplifier_app_cli.signals._LONG_PATIENCE": 600}
 
 Signals = list[signal.Signals]
 Run = Callable[..., subprocess.Popen[str]]
@@ -136,7 +136,7 @@ def test_a_signal_ends_a_session_that_is_blocked(
     _signal(process, numbers)
     said = _end(process, numbers)
     assert process.returncode == code
-    assert "the session does not answer" in said
+    assert "the session does not respond" in said
     logs = _logs(Path(environment["HOME"]))
     assert len(logs) == (2 if in_child else 1)
     for events in logs:
@@ -177,4 +177,4 @@ def test_a_short_block_changes_nothing(
 
 def test_a_block_of_seconds_is_short() -> None:
     """To mask and write a large result takes seconds: a signal waits longer for it than a person who asks again."""
-    assert unheard._LONG_PATIENCE > 3 > unheard._PATIENCE > unheard._NO_PATIENCE
+    assert signals._LONG_PATIENCE > 3 > signals._PATIENCE > signals._NO_PATIENCE

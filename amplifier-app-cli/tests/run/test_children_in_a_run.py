@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.run.tally import Tally
+from amplifier_app_cli.session_stats import SessionStats
 from amplifier_core.hooks import HookRegistry
 from amplifier_foundation.usage import UsageAccount
 from amplifier_kit.engine.usage import UsageRecord
@@ -124,7 +124,7 @@ def test_cost_of_the_tree(amplifier: Amplifier, family: Callable[..., str]) -> N
 
 def test_a_child_without_a_price() -> None:
     """When a child's answer has no price, the cost of the tree is not known; its tokens are."""
-    tally, account = Tally(), UsageAccount()
+    tally, account = SessionStats(), UsageAccount()
     tally.connect(HookRegistry(), account)
     child = UsageAccount(account, "helper")
     child.add(UsageRecord.of_usage({"input_tokens": 1, "cost_usd": "0.5"}))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_app_cli.run.event_loop import EventLoop
+from amplifier_app_cli.event_loop import EventLoop
 
 #: Keeps its cancellation to itself, or waits in a thread, which nobody can cancel.
 _STUCK = """\
@@ -39,7 +39,7 @@ async def mount(coordinator, config=None):
 
 Start = Callable[..., "subprocess.Popen[str]"]
 #: Longest wait for what is abandoned at the end.
-_SOON = {"amplifier_app_cli.run.event_loop.GRACE": 0.2}
+_SOON = {"amplifier_app_cli.event_loop.GRACE": 0.2}
 
 
 def _turns(in_thread: bool, answer: str) -> str:

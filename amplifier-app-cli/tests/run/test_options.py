@@ -109,7 +109,7 @@ def test_verbose_says_what_runs(amplifier: Amplifier, scripted: Scripted, projec
     ):
         assert f"module: {module} (installed with the program)" in lines
     assert any(line.startswith("provider: mock") for line in lines)
-    for what in ("prepared", "first words of the model", "done"):
+    for what in ("prepared", "first output of the model", "done"):
         assert any(line.startswith(f"time: {what} after") for line in lines)
 
 

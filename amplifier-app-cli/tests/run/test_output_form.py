@@ -19,7 +19,7 @@ _SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "requ
     [
         ('{"count": 3}', None),
         ('{"count": "three"}', "at $.count: 'three' is not of type 'integer'"),
-        ("three", "it is no JSON"),
+        ("three", "invalid JSON"),
     ],
 )
 def test_an_answer_is_held_against_the_schema(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.ui.sandbox_line import SandboxLine, sandbox_text
+from amplifier_app_cli.ui.notices import SandboxNotice, sandbox_text
 from amplifier_core.testing import MockCoordinator
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
@@ -51,7 +51,7 @@ async def test_it_does_not_break_a_question() -> None:
     """What comes while something is asked waits for the answer; what is allowed unasked holds nothing up."""
     told: list[str] = []
     coordinator = MockCoordinator()
-    SandboxLine(told.append).connect(coordinator.hooks)
+    SandboxNotice(told.append).connect(coordinator.hooks)
     first, second = ({"approval_id": request} for request in ("r1", "r2"))
     await coordinator.hooks.emit("approval:required", first)
     await coordinator.hooks.emit("approval:required", second)
@@ -70,7 +70,7 @@ async def test_question_of_a_module() -> None:
     """A module that asks by itself names the tool alone; what waited for the answer is told then."""
     told: list[str] = []
     coordinator = MockCoordinator()
-    SandboxLine(told.append).connect(coordinator.hooks)
+    SandboxNotice(told.append).connect(coordinator.hooks)
     await coordinator.hooks.emit("approval:required", {"tool_name": "bash", "action": "run", "risk_level": "high"})
     await coordinator.hooks.emit("sandbox:status", {"summary": "one"})
     assert told == []

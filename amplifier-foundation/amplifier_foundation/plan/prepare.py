@@ -57,6 +57,8 @@ class Options:
     bare: bool = False
     #: Look for newer states of what is fetched, instead of using those of the lock and the cache.
     update: bool = False
+    #: Settings that the app has loaded for this project and session; None to load them here.
+    settings: Settings | None = field(default=None, repr=False)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     on_progress: Callable[[str], None] | None = None
 
@@ -122,7 +124,11 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     from amplifier_foundation.settings.checks import misnamed_overrides
     from amplifier_foundation.settings.plan import apply_settings, settings_layers
 
-    settings = Settings() if options.bare else Settings.load(options.home, options.project, options.session_folder)
+    settings = options.settings
+    if options.bare:
+        settings = Settings()
+    elif settings is None:
+        settings = Settings.load(options.home, options.project, options.session_folder)
     reference, named_by = _chosen(options, settings)
     registry = _registry(options, settings)
     overrides = settings.get("sources.bundles") or {}

@@ -293,12 +293,18 @@ class SessionRuntime:
 
             await offer_provider(coordinator)
 
-    async def execute(self, prompt: UserInput | str, answered: Sequence[PendingCall] = ()) -> Any:
+    async def execute(
+        self,
+        prompt: UserInput | str,
+        answered: Sequence[PendingCall] = (),
+        attachments: Sequence[dict[str, Any]] = (),
+    ) -> Any:
         """Run one turn and save the conversation, however the turn ends.
 
         @mentions add their files to text that the user typed: pass `UserInput.of_typed(text)`. A plain `str` may come
         from a pipe, a file or a model, so that an `@` in it is a character. The pending calls in `answered` are run
-        first, at most once, and their results stand before the prompt.
+        first, at most once, and their results stand before the prompt. `attachments` are content blocks of the prompt,
+        such as images.
         """
         self._recorder.open_turn(prompt.text if isinstance(prompt, UserInput) else prompt)
         self.turn_end.begin()
@@ -309,11 +315,25 @@ class SessionRuntime:
             if answered:
                 results = await run_answered(self.session.coordinator, self.pending_calls, answered)
                 expanded = f"{results}\n\n{expanded}" if expanded else results
+            if attachments:
+                await self._attach(attachments)
             answer = await self._run_turn(expanded)
             self.turn_end.judge(self.session)
             return answer
         finally:
             await self._recorder.close_turn(self.session.coordinator.get("context"))
+
+    async def _attach(self, blocks: Sequence[dict[str, Any]]) -> None:
+        """Put content blocks before the text of the prompt: in its message, or in one before it.
+
+        A separate message counts as a turn, so it is only for loops that cannot attach blocks to the prompt.
+        """
+        coordinator = self.session.coordinator
+        attach = getattr(coordinator.get("orchestrator"), "attach", None)
+        if callable(attach):
+            attach(blocks)
+        else:
+            await maybe_await(coordinator.get("context").add_message({"role": "user", "content": list(blocks)}))
 
     async def _run_turn(self, prompt: str) -> Any:
         """Run one turn; raise SystemPromptMissingError when a request lacked the prompt, even if the loop hides it."""

@@ -274,3 +274,22 @@ async def test_a_turn_that_fails_is_closed(tmp_path: Path) -> None:
     assert "incremental" not in metadata
     lines = (runtime.folder / "transcript.jsonl").read_text().splitlines()
     assert [json.loads(line)["content"] for line in lines] == ["hello"]
+
+
+@pytest.mark.parametrize("can_attach", [True, False])
+async def test_attachments_are_part_of_the_prompt(tmp_path: Path, can_attach: bool) -> None:
+    """Content blocks stand before the text of one prompt; a loop that cannot attach them has them in a message."""
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
+    runtime = _runtime(tmp_path)
+    async with runtime:
+        coordinator = runtime.session.coordinator
+        if not can_attach:
+            coordinator.get("orchestrator").attach = None
+        await runtime.execute("what is this", attachments=[image])
+        await runtime.execute("and now")
+        messages = await coordinator.get("context").get_messages()
+    said = [message["content"] for message in messages if message["role"] == "user"]
+    if can_attach:
+        assert said == [[image, {"type": "text", "text": "what is this"}], "and now"]
+    else:
+        assert said == [[image], "what is this", "and now"]

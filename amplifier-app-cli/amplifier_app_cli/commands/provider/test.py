@@ -87,7 +87,7 @@ def _asked(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]]
     import asyncio
 
     from amplifier_app_cli.stdout_guard import guarded_stdout
-    from amplifier_app_cli.ui.diagnostics import show_warnings
+    from amplifier_app_cli.ui.say import show_warnings
 
     show_warnings()
     try:

@@ -48,7 +48,7 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
     """
     from amplifier_app_cli.commands.bundle.compose import finished
     from amplifier_app_cli.stdout_guard import guarded_stdout
-    from amplifier_app_cli.ui.diagnostics import show_warnings
+    from amplifier_app_cli.ui.say import show_warnings
 
     app = current_app()
     given = _arguments(arguments)

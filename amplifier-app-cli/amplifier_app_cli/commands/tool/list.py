@@ -76,7 +76,7 @@ def _described(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
     """Return what the tools of a bundle say of themselves; whatever they print meanwhile is no result."""
     from amplifier_app_cli.commands.bundle.compose import finished
     from amplifier_app_cli.stdout_guard import guarded_stdout
-    from amplifier_app_cli.ui.diagnostics import show_warnings
+    from amplifier_app_cli.ui.say import show_warnings
 
     show_warnings()
     with guarded_stdout():

@@ -50,6 +50,8 @@ class LoopMemory:
     repaired: set[Repair] = field(default_factory=set)
     #: When the last model call ended, on the monotonic clock.
     last_request: float | None = None
+    #: Content blocks, such as images, that belong to the next prompt.
+    attachments: list[dict[str, Any]] = field(default_factory=list)
 
 
 class ModelCaller:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 from amplifier_core.events import (
@@ -75,6 +75,7 @@ class Turn:
         coordinator: Any,
     ) -> None:
         self.config = config
+        self._memory = memory
         self.providers = providers
         self.session = TurnSession(context, hooks, coordinator)
         self.monitor = TurnMonitor(
@@ -139,12 +140,16 @@ class Turn:
     # -- from prompt to answer --
 
     async def _submit(self, prompt: str) -> Outcome:
+        attachments, self._memory.attachments = self._memory.attachments, []
         sent = {"prompt": prompt}
         verdict = await self.session.emit_and_apply(PROMPT_SUBMIT, sent)
         if verdict.action == "deny":
             return _denied(verdict.reason)
         _, submitted = changed_value(sent, verdict, "prompt")
-        await self.session.store({"role": "user", "content": str(submitted)})
+        content: Any = str(submitted)
+        if attachments:
+            content = [*attachments, {"type": "text", "text": content}]
+        await self.session.store({"role": "user", "content": content})
         choice = self.choose()
         if not choice.is_wanted:
             await self._report_substitute(choice)
@@ -360,6 +365,10 @@ class TurnLoop:
         """Read the config; raise ConfigError that names every wrong key."""
         self._config = read_config(self.config_type, config, module=self.turn_type.name)
         self._memory = LoopMemory()
+
+    def attach(self, blocks: Iterable[dict[str, Any]]) -> None:
+        """Put content blocks, such as images, before the text of the next prompt, in the same message."""
+        self._memory.attachments.extend(blocks)
 
     def turn_parts(self) -> tuple[Any, ...]:
         """Return what the loop's turns take besides config and memory."""

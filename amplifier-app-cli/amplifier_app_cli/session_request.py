@@ -1,4 +1,4 @@
-"""What a user asks for when a prompt is run, and the parts of the session that come of it."""
+"""What the user asks of a session, and the session prepared from it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ from amplifier_app_cli.app import App
 
 if TYPE_CHECKING:
     from amplifier_app_cli.providers.choice import Choice
-    from amplifier_app_cli.run.output_form import OutputForm
     from amplifier_foundation.bundles.layer import Layer
     from amplifier_foundation.plan.prepare import Options
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.prompt.access import PromptAccess
     from amplifier_foundation.sessions import SavedSession
     from amplifier_foundation.settings import Settings
 
+_SAFE_MODE: Final = "safe mode: the minimal bundle, without your settings, modules, hooks, agents and tools"
 
-_SAFE: Final = "safe mode: the minimal bundle, without your settings, modules, hooks, agents and tools"
 
-
-class RunRequest(NamedTuple):
-    """The wishes of one run."""
+class SessionRequest(NamedTuple):
+    """The options of one command that runs a session."""
 
     bundle: str | None = None
     provider: str | None = None
     model: str | None = None
     #: The longest answer, in tokens.
     max_tokens: int | None = None
-    #: A session to go on with: its id, the beginning of it, its name or its folder.
+    #: The session to resume: its id, a prefix of it, its name or its folder.
     resume: str | None = None
     locked: bool = False
     offline: bool = False
@@ -41,43 +38,65 @@ class RunRequest(NamedTuple):
     allow_missing_modules: bool = False
     budget: Mapping[str, Any] = MappingProxyType({})
     images: tuple[Path, ...] = ()
-    #: A file with the JSON schema that the answer must fit.
+    #: A file with the JSON schema that the answer must match.
     output_schema: str | None = None
 
-    def options(self, app: App) -> Options:
+    def options(self, app: App, settings: Settings) -> Options:
         """Return what the library needs to prepare the session."""
         from amplifier_foundation.plan.prepare import Options
 
         return Options(
             app.home,
             app.project,
-            bundle=_plainest() if app.is_safe else self.bundle,
+            bundle=_minimal_bundle() if app.is_safe else self.bundle,
             bare=app.is_safe,
             locked=self.locked,
             offline=self.offline,
             trust=self.trust,
             allow_missing=self.allow_missing_modules,
+            settings=settings,
             on_progress=app.inform,
         )
 
 
-class Parts(NamedTuple):
-    """A session that is ready to be brought up."""
+class PreparedSession(NamedTuple):
+    """A session that is ready to be opened."""
 
     prepared: Prepared
+    #: The session that is resumed, None for a new one.
     saved: SavedSession | None
+    settings: Settings
     #: Which provider answers, why, and how to change that.
     provider_line: str
     #: What the user should know.
     notes: tuple[str, ...]
-    #: Content blocks of the images that the prompt is about.
-    images: tuple[dict[str, Any], ...] = ()
-    #: The form that the answer must have.
-    form: OutputForm | None = None
 
 
-def load_keys(app: App) -> None:
-    """Put the user's keys into the environment, where they are not set already."""
+async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
+    """Prepare a new session, or the one to resume. Raises FoundationError."""
+    from amplifier_foundation.plan.prepare import prepare, prepare_saved
+    from amplifier_foundation.settings import Settings
+
+    _load_keys(app)
+    if request.resume is None:
+        settings = Settings() if app.is_safe else app.settings
+        prepared = await prepare(request.options(app, settings))
+        prepared, line = _with_provider(request, prepared, settings)
+        notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
+        return PreparedSession(prepared, None, settings, line, notes)
+    from amplifier_foundation.sessions import load_session
+    from amplifier_foundation.sessions.store import SessionStore
+
+    saved = load_session(SessionStore(app.home).find(request.resume, app.project).folder)
+    settings = Settings.load(app.home, saved.project or app.project, saved.folder)
+    options = request.options(app, settings)
+    prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
+    prepared, line = _with_provider(request, prepared, settings)
+    return PreparedSession(prepared, saved, settings, line, (*saved.notes, *prepared.warnings))
+
+
+def _load_keys(app: App) -> None:
+    """Put the user's keys into the environment, unless they are set already."""
     from amplifier_foundation.settings.keys import KeyStore
 
     keys = KeyStore(app.home, os.environ)
@@ -86,57 +105,18 @@ def load_keys(app: App) -> None:
         app.inform(f"warning: {warning}")
 
 
-async def make_parts(app: App, request: RunRequest) -> Parts:
-    """Prepare the session that the request asks for, a new one or one that goes on. Raises FoundationError."""
-    from amplifier_foundation.plan.prepare import prepare, prepare_saved
-
-    load_keys(app)
-    options = request.options(app)
-    if request.resume is None:
-        prepared = await prepare(options)
-        from amplifier_foundation.settings import Settings
-
-        prepared, line = _with_provider(request, prepared, Settings() if app.is_safe else app.settings)
-        notes = (_SAFE, *prepared.warnings) if app.is_safe else prepared.warnings
-        return Parts(prepared, None, line, notes)
-    from amplifier_foundation.sessions import load_session
-    from amplifier_foundation.sessions.store import SessionStore
-    from amplifier_foundation.settings import Settings
-
-    saved = load_session(SessionStore(app.home).find(request.resume, app.project).folder)
-    settings = Settings.load(app.home, saved.project or app.project, saved.folder)
-    prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
-    prepared, line = _with_provider(request, prepared, settings)
-    return Parts(prepared, saved, line, (*saved.notes, *prepared.warnings))
-
-
-def _plainest() -> str:
-    """Return the shipped bundle that has least in it: no tools, so no rule of the user's is missed."""
+def _minimal_bundle() -> str:
+    """Return the smallest shipped bundle: it has no tools, so none of the user's rules is missed."""
     from amplifier_foundation.bundles.shipped import shipped_bundles
 
     return str(shipped_bundles()["minimal"])
 
 
-def with_files(parts: Parts, request: RunRequest, access: PromptAccess) -> Parts:
-    """Return the parts with what the files hold that the user named for the prompt: images, a schema.
-
-    They are read by the rules of the session. Raises ImageError, OutputSchemaError and ReadDeniedError.
-    """
-    images: tuple[dict[str, Any], ...] = ()
-    form = None
-    if request.images:
-        from amplifier_app_cli.run.images import read_image
-
-        images = tuple(read_image(path, access) for path in request.images)
-    if request.output_schema is not None:
-        from amplifier_app_cli.run.output_form import OutputForm
-
-        form = OutputForm.from_file(Path(request.output_schema), access)
-    return parts._replace(images=images, form=form)
+# -- the provider --
 
 
-def _with_provider(request: RunRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, str]:
-    """Return the session with the provider that answers first in line, and the line that says why."""
+def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, str]:
+    """Return the session with the answering provider first, and the line that says why it answers."""
     plan = prepared.composed.plan
     if request.provider is not None:
         from amplifier_app_cli.providers.choice import apply, choose
@@ -155,7 +135,7 @@ def _with_provider(request: RunRequest, prepared: Prepared, settings: Settings) 
 
 
 def _check_key(prepared: Prepared, choice: Choice) -> None:
-    """Raise ProviderKeyError before a module of the program says in more words that it has no key."""
+    """Raise ProviderKeyError early; a provider module of the program would report it less clearly."""
     if choice.unset and choice.module not in prepared.modules:
         from amplifier_app_cli.providers.choice import ProviderKeyError
 
@@ -163,7 +143,7 @@ def _check_key(prepared: Prepared, choice: Choice) -> None:
 
 
 def _chosen(plan: dict[str, Any], layers: Sequence[Layer], settings: Settings) -> tuple[dict[str, Any], Choice]:
-    """Return the plan with the provider that is chosen when nobody asks for one, and the choice."""
+    """Return the plan with the provider that is chosen by default, and the choice."""
     from amplifier_app_cli.providers.choice import apply, choose, stands_in
 
     choice = choose(plan, settings, os.environ, stand_in=stands_in(layers))
@@ -181,7 +161,7 @@ def _as_run_now(plan: dict[str, Any], layers: Sequence[Layer], settings: Setting
 
 
 def _recorded(plan: dict[str, Any]) -> Choice:
-    """Return the provider that answers in a recorded plan: what would be chosen now does not matter."""
+    """Return the provider that answers in a recorded plan, whatever would be chosen now."""
     from amplifier_app_cli.providers.choice import choose
 
     choice = choose(plan, {}, os.environ, stand_in=False)
@@ -189,7 +169,7 @@ def _recorded(plan: dict[str, Any]) -> Choice:
 
 
 def _answers_already(provider: str, plan: Mapping[str, Any]) -> bool:
-    """Tell whether a provider is the only one of a plan, so that nothing needs to be said in the plan."""
+    """Return whether a provider is the only one of a plan, so that the plan can stay as it is."""
     entries = plan.get("providers") or []
     return len(entries) == 1 and provider in (entries[0].get("id"), entries[0].get("module"))
 

@@ -1,4 +1,4 @@
-"""Collect what happens in a run, for its result: tool calls with their results, usage, and how it ended."""
+"""Count what happens in a session: tool calls with their results, answers, agents, tokens and cost."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.children.sums import ChildSums
+from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
     from amplifier_foundation.children import ChildFacts
@@ -16,69 +17,86 @@ if TYPE_CHECKING:
 _SPAWNED = ("delegate:agent_spawned", "task:agent_spawned")
 
 
-class Tally:
-    """Listen to a session's events; every call is found again by its id, whatever else runs at the same time."""
+class SessionStats:
+    """The numbers of one session, from its events and its usage account."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._calls: dict[str, dict[str, Any]] = {}
         self._account: UsageAccount | None = None
-        #: What each child used.
+        self._before = self._at_turn_start = UsageRecord()
+        #: What each child session used.
         self.children = ChildSums()
-        #: Answers of the model to the session itself.
+        #: Model answers of the session itself.
         self.answers = 0
+        #: Agents that were spawned, at any depth.
         self.agents = 0
-        #: Milliseconds until the model said something; None when it has not.
-        self.first_words: int | None = None
-        #: How the loop says that the turn ended; None when it has not said so.
-        self.status: str | None = None
-        #: Why, when it did not end well.
-        self.reason: str | None = None
+        #: Milliseconds until the model's first output; None until then.
+        self.first_output: int | None = None
 
-    def connect(self, hooks: Any, account: UsageAccount) -> None:
-        """Listen to the events of a session, and read what it uses from its account."""
+    def connect(self, hooks: Any, account: UsageAccount, used_before: Any = None) -> None:
+        """Listen to a session; `used_before` is the usage in the metadata of a resumed one."""
         self._account = account
+        self._before = UsageRecord.of_facts(used_before)
+        self.start_turn()
         account.listeners.append(self.children.add)
-        for event, listen in (
+        for event, handler in (
             ("tool:pre", self._on_call),
             ("tool:post", self._on_result),
             ("tool:error", self._on_error),
-            ("llm:stream_block_delta", self._on_words),
+            ("llm:stream_block_delta", self._on_output),
             ("llm:response", self._on_response),
             *((event, self._on_agent) for event in _SPAWNED),
-            ("orchestrator:complete", self._on_complete),
         ):
-            hooks.register(event, listen, priority=950, name=f"app-tally-{event}")
+            hooks.register(event, handler, priority=950, name=f"app-stats-{event}")
 
-    def take_child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
-        """Count the agents that a child starts."""
+    def start_turn(self) -> None:
+        self._at_turn_start = self._total
+        self._calls.clear()
+
+    @property
+    def turn(self) -> UsageRecord:
+        """Return what the current or last turn used, with its child sessions."""
+        return self._total - self._at_turn_start
+
+    @property
+    def session(self) -> UsageRecord:
+        """Return what the session used, in this process and before."""
+        return self._before + self._total
+
+    @property
+    def _total(self) -> UsageRecord:
+        return UsageRecord() if self._account is None else self._account.total
+
+    def child_event(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+        """Count the agents that a child session spawns."""
         if event in _SPAWNED:
             self.agents += 1
 
     @property
     def milliseconds(self) -> int:
-        """Return how long it has been since the start."""
+        """Return the milliseconds since the start."""
         return round((time.monotonic() - self._started) * 1000)
 
     @property
     def trace(self) -> list[dict[str, Any]]:
-        """Return the tool calls in the order they were made, each with its own result."""
+        """Return the tool calls of the turn in the order they were made, each with its result."""
         return list(self._calls.values())
 
     @property
     def usage(self) -> dict[str, Any]:
-        """Return the tokens of all answers of the tree together; empty when there was none."""
-        return {} if self._account is None else self._account.total.tokens()
+        """Return the tokens of all answers in this process, child sessions included; empty if there were none."""
+        return self._total.tokens() if self._account is not None else {}
 
     @property
     def cost(self) -> str | None:
-        """Return the cost in dollars; None when an answer, or an attempt at one, has no known price: not free."""
-        cost = None if self._account is None else self._account.total.cost
+        """Return the cost in dollars; None if an answer, or an attempt at one, has no known price."""
+        cost = self._total.cost if self._account is not None else None
         return None if cost is None else str(cost)
 
     def _on_call(self, event: str, data: dict[str, Any]) -> None:
         call = str(data.get("tool_call_id") or f"call-{len(self._calls)}")
-        if data.get("edits") and call in self._calls:  # the same call, with an input that a person has changed
+        if data.get("edits") and call in self._calls:  # the same call, with an input that the user edited
             self._calls[call]["arguments"] = data.get("tool_input")
             return
         self._calls[call] = {
@@ -103,17 +121,13 @@ class Tally:
         if call is not None:
             call["result"], call["duration_ms"] = result, data.get("duration_ms")
 
-    def _on_words(self, event: str, data: dict[str, Any]) -> None:
-        if self.first_words is None:
-            self.first_words = self.milliseconds
+    def _on_output(self, event: str, data: dict[str, Any]) -> None:
+        if self.first_output is None:
+            self.first_output = self.milliseconds
 
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
-        self._on_words(event, data)
+        self._on_output(event, data)
         self.answers += 1
 
     def _on_agent(self, event: str, data: dict[str, Any]) -> None:
         self.agents += 1
-
-    def _on_complete(self, event: str, data: dict[str, Any]) -> None:
-        self.status = data.get("status")
-        self.reason = data.get("reason")

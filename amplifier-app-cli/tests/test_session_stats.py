@@ -6,42 +6,42 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.run.tally import Tally
+from amplifier_app_cli.session_stats import SessionStats
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.usage import UsageAccount
 
 
-def _connected() -> tuple[Any, Tally]:
+def _connected() -> tuple[Any, SessionStats]:
     coordinator: Any = MockCoordinator()
-    account, tally = UsageAccount(), Tally()
+    account, stats = UsageAccount(), SessionStats()
     account.connect(coordinator)
-    tally.connect(coordinator.hooks, account)
-    return coordinator.hooks, tally
+    stats.connect(coordinator.hooks, account)
+    return coordinator.hooks, stats
 
 
 async def test_a_changed_input_is_the_same_call() -> None:
     """A call whose input a person has changed is in the trace once, in its place, with what it ran with."""
-    hooks, tally = _connected()
+    hooks, stats = _connected()
     for name, call, more in (("a", "1", {}), ("b", "2", {}), ("a", "1", {"edits": 1})):
         data: dict[str, Any] = {"tool_name": name, "tool_call_id": call, "tool_input": {"x": len(more)}, **more}
         await hooks.emit("tool:pre", data)
     await hooks.emit("tool:post", {"tool_call_id": "1", "result": {"success": True}})
-    assert [(call["tool"], call["arguments"], call["sequence"]) for call in tally.trace] == [
+    assert [(call["tool"], call["arguments"], call["sequence"]) for call in stats.trace] == [
         ("a", {"x": 1}, 1),
         ("b", {"x": 0}, 2),
     ]
-    assert tally.trace[0]["result"] == {"success": True}
+    assert stats.trace[0]["result"] == {"success": True}
 
 
 async def test_an_attempt_that_broke_off_makes_the_cost_unknown() -> None:
     """What an attempt cost that brought nothing is known to nobody: the known part is not told as if it were all."""
-    hooks, tally = _connected()
+    hooks, stats = _connected()
     paid = {"usage": {"input_tokens": 3, "cost_usd": "0.5"}}
     await hooks.emit("llm:response", {**paid, "unpriced_attempts": 0})
-    before = tally.cost
+    before = stats.cost
     assert before == "0.5"
     await hooks.emit("llm:response", {**paid, "unpriced_attempts": 1})
-    assert (tally.cost, tally.usage) == (None, {"input_tokens": 6})
+    assert (stats.cost, stats.usage) == (None, {"input_tokens": 6})
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ async def test_an_attempt_that_broke_off_makes_the_cost_unknown() -> None:
 )
 async def test_a_question_that_was_refused_costs_nothing(failure: dict[str, Any], cost: str | None) -> None:
     """A failure before an answer began leaves the cost known, as the budget counts it; any other may have cost more."""
-    hooks, tally = _connected()
+    hooks, stats = _connected()
     await hooks.emit("llm:response", {"usage": {"input_tokens": 3, "cost_usd": "0.5"}})
     await hooks.emit("llm:response", {"status": "error", **failure})
-    assert (tally.cost, tally.usage) == (cost, {"input_tokens": 3})
+    assert (stats.cost, stats.usage) == (cost, {"input_tokens": 3})
 
 
 async def test_an_answer_without_a_price_makes_the_cost_unknown() -> None:
     """What a service does not count is unknown, not free."""
-    hooks, tally = _connected()
+    hooks, stats = _connected()
     await hooks.emit("llm:response", {"status": "ok"})
-    assert tally.cost is None
+    assert stats.cost is None

@@ -1,0 +1,201 @@
+"""Run one prompt in one session, and print the result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import App
+from amplifier_app_cli.run.attachments import Attachments
+from amplifier_app_cli.run.printers import Printer, printer_for
+from amplifier_app_cli.session_app import Outcome, SessionApp
+from amplifier_app_cli.session_request import PreparedSession, SessionRequest
+from amplifier_app_cli.session_stats import SessionStats
+from amplifier_app_cli.ui.notices import McpServerNotice
+from amplifier_app_cli.ui.say import complain, say
+from amplifier_core.plan import plan_modules
+from amplifier_foundation.errors import FoundationError
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.run.person import TerminalPerson
+    from amplifier_foundation.approvals.pending_calls import PendingCall
+    from amplifier_foundation.children import ChildFacts
+    from amplifier_foundation.prompt.user_input import UserInput
+
+
+class NothingToDoError(FoundationError):
+    """There is no prompt, and no answered call to run."""
+
+    code = "no_prompt"
+
+    def __init__(self, session_id: str, *, has_pending: bool) -> None:
+        answer = f"answer the pending calls: `amplifier approval list {session_id}`"
+        hint = answer if has_pending else "no pending calls"
+        super().__init__(f"no prompt: give one as an argument or pipe it in ({hint})")
+
+
+async def run_prompt(app: App, request: SessionRequest, prompt: UserInput, output_format: str, out: TextIO) -> int:
+    """Run the prompt, print the result to `out`, and return the exit code; the session is closed whatever happens."""
+    view = _PromptView(app, request, prompt, output_format, out)
+    printer = view.printer
+    try:
+        outcome = await view.run()
+    except BaseException as error:
+        # A bug of ours, or a module that exits the process: the reader of the records gets a result all the same.
+        printer.finish(Outcome.failed("failed", f"{type(error).__name__}: {error}", exits.FAILURE))
+        raise
+    printer.finish(outcome)
+    if outcome.error is not None and outcome.status != "cancelled":
+        complain(outcome.exit_code, outcome.error)
+    if len(outcome.spent) > 1:
+        from amplifier_app_cli.ui.spending import spending_lines
+
+        for line in spending_lines(outcome.spent):
+            app.inform(line)
+    view.close()
+    if printer.failure is not None and outcome.exit_code == exits.OK:
+        return complain(exits.FAILURE, f"the answer could not be printed: {printer.failure}")
+    return outcome.exit_code
+
+
+class _PromptView:
+    """The view of one prompt: the printer shows the answer, standard error everything else."""
+
+    def __init__(self, app: App, request: SessionRequest, prompt: UserInput, output_format: str, out: TextIO) -> None:
+        self._app = app
+        self._prompt = prompt
+        self._session = SessionApp(app, request, self)
+        self.printer: Printer = printer_for(output_format, out, self._session.stats)
+        self._mcp_servers = McpServerNotice()
+        self._attachments = Attachments()
+        #: The pending calls that run before the prompt.
+        self._pending: tuple[PendingCall, ...] = ()
+        self._prepared_after: int | None = None
+
+    async def run(self) -> Outcome:
+        """Run the prompt from preparing the session to closing it, and return how it ended."""
+        session = self._session
+        try:
+            async with session:
+                if self._attachments.schema is not None:
+                    self._attachments.schema.register(session.coordinator)
+                outcome = await session.turn(self._prompt, self._pending, self._attachments.images)
+                self._mcp_servers.check(session.coordinator)
+                outcome = self._attachments.check(self._with_hint(outcome))
+                if outcome.response is not None:
+                    self.printer.answer(outcome.response)
+        except asyncio.CancelledError:
+            outcome = Outcome.stopped(session.signals.exit_code)
+        except Exception as error:
+            failure = session.failure(error)
+            if failure is None:
+                raise
+            was_stopped = session.is_ready and session.signals.exit_code is not None
+            outcome = Outcome.stopped(session.signals.exit_code) if was_stopped else Outcome.failed(*failure)
+        if session.signals.exit_code is not None:
+            outcome = outcome._replace(exit_code=session.signals.exit_code)
+        return outcome
+
+    def close(self) -> None:
+        """Show which MCP servers were missing, the timings if verbose, and where the log is."""
+        for note in self._mcp_servers.notes():
+            self._app.inform(note)
+        if self._app.is_verbose:
+            for line in _timings(self._prepared_after, self._session.stats):
+                self._app.inform(line)
+        if self._session.was_opened:
+            self._app.inform(f"log: {self._session.runtime.log_path}")
+
+    # -- what the session calls --
+
+    async def start(self, session: SessionApp) -> None:
+        """Read the attached files, say what runs, and connect printer and approvals. Raises NothingToDoError."""
+        runtime = session.runtime
+        self._attachments = await asyncio.to_thread(Attachments.read, session.request, runtime.prompt.access)
+        self._prepared_after = session.stats.milliseconds
+        for note in (*session.parts.notes, *runtime.warnings):
+            say(f"note: {note}")  # also with --quiet: these differ from what the user expects
+        if self._app.is_verbose:
+            for line in _files_and_modules(session.parts):
+                self._app.inform(line)
+        self._app.inform(session.parts.provider_line)
+        session.signals.token = session.coordinator.cancellation
+        self._mcp_servers.connect(session.coordinator.hooks)
+        self.printer.start(session)
+        self._connect_approvals(session)
+
+    def notice(self, text: str) -> None:
+        if not self._app.is_quiet:
+            self.printer.pause()
+            self._app.inform(text)
+
+    def message(self, text: str, level: str, source: str) -> None:
+        self._app.inform(f"{level}: {text}" if level in ("warning", "error") else text)
+
+    def child_event(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+        self.printer.child(facts, event, data)
+
+    def _connect_approvals(self, session: SessionApp) -> None:
+        pending = session.runtime.pending_calls.list() if session.request.resume is not None else ()
+        person: TerminalPerson | None = None
+        self._pending = tuple(call for call in pending if call.answer is not None)
+        if self._app.can_ask:
+            from amplifier_app_cli.run.person import TerminalPerson
+
+            person = TerminalPerson(self._app.environ, self.printer.pause)
+            session.signals.on_stop = person.refuse
+            self._pending = pending
+        session.connect_approvals(person, via="run").expect(self._pending)
+        if not self._prompt.text and not self._pending:
+            raise NothingToDoError(session.runtime.session_id, has_pending=bool(pending))
+
+    def _with_hint(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with how to resume the session, if a limit or a missing approval stopped it."""
+        session_id = self._session.runtime.session_id
+        if outcome.status == "budget_exhausted":
+            return outcome._replace(error=f"{outcome.error}; resume with `amplifier run --resume {session_id}`")
+        if outcome.status != "approval_needed":
+            return outcome
+        why = "left to another approver" if self._app.can_ask else "no user can be asked"
+        how = (
+            f"answer with `amplifier approval allow {session_id}` or `deny`, then resume with "
+            f"`amplifier run --resume {session_id}`"
+            if outcome.approvals
+            else f"resume at a terminal with `amplifier resume {session_id}`"
+        )
+        return outcome._replace(error=f"{why}: {outcome.error}; {how}")
+
+
+def _files_and_modules(parts: PreparedSession) -> Iterator[str]:
+    """Yield the settings and bundle files that were read, and every module with where it comes from."""
+    prepared, documents = parts.prepared, parts.settings.documents
+    for scope, document in documents:
+        yield f"settings: {document.path} ({scope})"
+    if not documents:
+        yield "settings: none"
+    composed = prepared.composed
+    origin = ", as recorded with the session" if prepared.is_recorded else ""
+    yield f"bundle: {' '.join(filter(None, (composed.name, composed.version)))} from {composed.uri}{origin}"
+    of_settings = {document.path for _, document in documents}
+    for layer in () if prepared.is_recorded else prepared.layers:
+        if layer.document.path not in of_settings:
+            yield f"bundle file: {layer.document.path} ({layer.owner})"
+    yield f"home: {prepared.home.path}"
+    for planned in plan_modules(composed.plan):
+        module, entry = planned.module_id, planned.entry
+        section = planned.kind if planned.section == "session" else planned.section
+        folder = prepared.modules.get(module)
+        place = str(folder) if folder is not None else "installed with the program"
+        source = f", source {entry['source']}" if entry.get("source") else ""
+        yield f"module: {section} {entry.get('id') or module} ({place}{source})"
+
+
+def _timings(prepared_after: int | None, stats: SessionStats) -> Iterator[str]:
+    """Yield how long each step took, in milliseconds since the command started."""
+    if prepared_after is not None:
+        yield f"time: prepared after {prepared_after} ms"
+    if stats.first_output is not None:
+        yield f"time: first output of the model after {stats.first_output} ms"
+    yield f"time: done after {stats.milliseconds} ms"
