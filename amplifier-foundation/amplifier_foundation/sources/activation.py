@@ -1,44 +1,34 @@
-"""Make fetched modules ready to be loaded: each from its own folder, its missing dependencies beside the program.
+"""Make fetched modules ready to be loaded, each from its own folder, with what they require beside the program.
 
-Nothing is installed into the program's environment. What a module needs and the program does not have goes into a
-folder of its own in the cache, which is put at the end of the path, so that the program's own packages always win.
+Nothing is installed into the program's environment. What modules require and the program does not have is installed
+together, by one run of uv, into a folder of the cache at the end of the path: the program's own packages come first.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.files import LOCK_TIMEOUT, FileBusyError
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sources.activation_unit import (
-    ModuleFolder,
-    Unit,
-    by_name,
-    clashes_of,
-    differing_versions,
-    folders_of,
-    said_twice,
-    units_of,
+from amplifier_foundation.sources.module_project import (
+    ModuleProject,
+    code_folder,
+    other_transport,
+    package_folders,
+    read_module_project,
+    write_dist_info,
 )
-from amplifier_foundation.sources.module_project import ModuleProject, code_folder, package_folders
-
-__all__ = ["Activated", "Activator", "ModuleActivationError", "ModuleFolder", "enter"]
 
 if TYPE_CHECKING:
-    import asyncio
+    from packaging.requirements import Requirement
 
-    from amplifier_foundation.sources.environment import Environment
-    from amplifier_foundation.sources.installer import Installer, Wanted
-    from amplifier_foundation.sources.site_folder import Installation, SiteFolder
-
-#: So many installers run at the same time.
-_AT_ONCE: Final = 8
+    from amplifier_foundation.sources.requirements import Environment
 
 
 class ModuleActivationError(FoundationError):
@@ -53,13 +43,22 @@ class ModuleActivationError(FoundationError):
         super().__init__(f"{what} could not be made ready:\n{listed}")
 
 
+@dataclass(frozen=True)
+class ModuleFolder:
+    """A module on this machine, fetched or local."""
+
+    id: str
+    path: Path
+    is_local: bool = False
+
+
 @dataclass
 class Activated:
     """What a session needs to load its modules."""
 
     #: The folder of each module, for the kernel's resolver.
     paths: dict[str, Path] = field(default_factory=dict)
-    #: Folders of installed dependencies, for the end of the path.
+    #: Folders of installed distributions, for the end of the path.
     site_folders: list[Path] = field(default_factory=list)
     #: Folders of bundles' own packages, for the end of the path.
     package_paths: list[Path] = field(default_factory=list)
@@ -67,7 +66,7 @@ class Activated:
 
 
 def enter(activated: Activated) -> list[str]:
-    """Put what was activated at the end of `sys.path`, and return what was not there already."""
+    """Add what was activated to the end of `sys.path`, and return what was added."""
     import importlib
 
     wanted = [*activated.site_folders, *activated.package_paths, *activated.paths.values()]
@@ -75,6 +74,19 @@ def enter(activated: Activated) -> list[str]:
     sys.path.extend(added)
     importlib.invalidate_caches()
     return added
+
+
+@dataclass
+class _Unit:
+    """A module, or a bundle's package, that is being activated."""
+
+    id: str
+    project: ModuleProject
+    missing: list[Requirement] = field(default_factory=list)
+
+    @property
+    def needs_install(self) -> bool:
+        return self.project.is_built or bool(self.missing)
 
 
 class Activator:
@@ -88,207 +100,205 @@ class Activator:
         python: str = sys.executable,
         environ: Mapping[str, str] = os.environ,
         on_progress: Callable[[str], None] | None = None,
-        installer: Installer | None = None,
+        command: tuple[str, ...] = (),
     ) -> None:
+        """`command` replaces the `uv pip` that is installed with the program."""
         self._root = home.cache / "installed"
-        self._cache = home.cache
+        self._uv_cache = home.cache / "uv"
         self._offline = offline
         self._python = python
         self._environ = environ
-        self._on_progress = on_progress
-        self._installer = installer
+        self._on_progress = on_progress or (lambda text: None)
+        self._command = command
 
     async def activate(
         self, modules: Sequence[ModuleFolder], packages: Sequence[Path] = (), *, allow_missing: bool = False
     ) -> Activated:
-        """Install what is missing, all modules at the same time, and return what to load them from.
+        """Install what is missing and return what to load the modules from.
 
-        A module that needs nothing starts no process and works without anything being written. Raises
-        ModuleActivationError with all failures, when all others are done; with `allow_missing` the modules that failed
-        are left out, and the failures are among the warnings.
+        Modules that require nothing start no process and need no writable home. Raises ModuleActivationError with all
+        failures; with `allow_missing` the modules that failed are left out, and the failures are warnings.
         """
-        activated, failures = Activated(), said_twice(modules)
-        units, others = units_of([*modules, *(ModuleFolder(path.name, path) for path in packages)], failures)
-        failures += await self._install_all(list(units.values()), activated)
+        activated, failures = Activated(), _duplicate_ids(modules)
+        units, others = _units_of([*modules, *(ModuleFolder(path.name, path) for path in packages)], failures)
+        self._announce(list(units.values()), activated)
+        layer = await self._install(units, failures, activated)
         if failures and not allow_missing:
             raise ModuleActivationError(failures)
         activated.warnings += failures
-        ready = {path: unit for path, unit in units.items() if not unit.failed}
-        built = {path: unit.site.path for path, unit in ready.items() if unit.project.is_built and unit.site}
         for module in modules:
-            if module.path in ready or module.path in others:
-                activated.paths.setdefault(module.id, built.get(module.path) or code_folder(module.path))
+            if (unit := units.get(module.path)) is not None or module.path in others:
+                is_built = unit is not None and unit.project.is_built and layer is not None
+                activated.paths.setdefault(module.id, layer if is_built and layer else code_folder(module.path))
         for package in packages:
-            if package in ready:
-                activated.package_paths += [built[package]] if package in built else package_folders(package)
+            if (unit := units.get(package)) is not None:
+                activated.package_paths += [layer] if unit.project.is_built and layer else package_folders(package)
         return activated
 
-    async def _install_all(self, units: list[Unit], activated: Activated) -> list[str]:
-        """Give each unit its site folder; return the failures."""
-        import asyncio
-
-        from amplifier_foundation.sources.environment import Environment
-
+    async def _install(self, units: dict[Path, _Unit], failures: list[str], activated: Activated) -> Path | None:
+        """Install what the units miss and return the folder; take the units that fail out of `units`."""
         if not units:
-            return []
-        environment = Environment(self._root, by_name(units))
-        slots = asyncio.Semaphore(_AT_ONCE)
-        results = await asyncio.gather(
-            *(self._install_one(unit, environment, slots, activated) for unit in units), return_exceptions=True
-        )
-        failures = []
-        for unit, result in zip(units, results, strict=True):
-            if isinstance(result, FoundationError | OSError):
-                unit.failed = True
-                failures.append(f"{unit.id}: {result}")
-            elif isinstance(result, BaseException):
-                raise result
-        return failures + await self._reconcile([unit for unit in units if not unit.failed], environment, activated)
-
-    async def _install_one(
-        self, unit: Unit, environment: Environment, slots: asyncio.Semaphore, activated: Activated
-    ) -> None:
+            return None
         from packaging.requirements import Requirement
 
-        from amplifier_foundation.sources.installer import InstallError, Wanted
+        from amplifier_foundation.sources.requirements import Environment
 
-        project = unit.project
-        if not project.is_built:
-            found = environment.unmet(Requirement(wish) for wish in project.dependencies)
-            if found.conflicts:
-                raise InstallError("; ".join(found.conflicts))
-            unit.missing = found.missing
-        if not unit.is_installed:
-            await self._announce(unit, activated)
-            return
-        source = project.root if project.is_built else None
-        wanted = Wanted(tuple(unit.missing), source, project.name if source else None)
-        unit.site, unit.installation = await self._install(unit.id, [project], wanted, environment, slots)
+        named = {unit.project.name: unit.project for unit in units.values() if unit.project.name is not None}
+        environment = Environment(self._root, named)
+        for path, unit in list(units.items()):
+            if not unit.project.is_built:
+                found = environment.unmet(Requirement(text) for text in unit.project.dependencies)
+                unit.missing = found.missing
+                if found.conflicts:
+                    failures.append(f"{unit.id}: {'; '.join(found.conflicts)}")
+                    del units[path]
+        wanting = {path: unit for path, unit in units.items() if unit.needs_install}
+        if not wanting:
+            return None
+        while True:
+            try:
+                layer = await self._layer(list(wanting.values()), environment)
+                break
+            except (FoundationError, OSError) as error:
+                failed = await self._find_failures(wanting, environment, error)
+            failures += dict.fromkeys(failed.values())
+            for path in failed:
+                del units[path], wanting[path]
+            if not wanting:
+                return None
+        activated.site_folders.append(layer)
+        return layer
 
-    async def _install(
-        self,
-        name: str,
-        projects: list[ModuleProject],
-        wanted: Wanted,
-        environment: Environment,
-        slots: asyncio.Semaphore,
-    ) -> tuple[SiteFolder, Installation]:
-        """Return the folder with what is wanted, installed now unless it is there and still right."""
-        from amplifier_foundation.sources.installer import install_timeout
-        from amplifier_foundation.sources.site_folder import Installation, write_dist_info
-
-        site = self._site(name, projects, wanted)
-        timeout = install_timeout(self._environ)
-        installed = _usable(site, environment, projects)
-        if installed is not None:
-            return site, installed
-        async with site.locked(timeout * 2), slots:
-            installed = _usable(site, environment, projects)  # another process may have done it while we waited
-            if installed is not None:
-                return site, installed
-            self._say(f"installing for {name}: {_listed(wanted)}")
-            with site.staging() as staging:
-                filled = await self._found_installer().fill(staging, wanted, environment, timeout)
-                for project in projects:
-                    if not project.is_built:
-                        write_dist_info(filled.path, project)
-                installed = Installation(filled.installed, tuple(filled.relies_on))
-                site.finish(filled.path, installed)
-        return site, installed
-
-    async def _reconcile(self, units: list[Unit], environment: Environment, activated: Activated) -> list[str]:
-        """Choose the folders for the path so that every module finds the versions it needs; return what cannot be.
-
-        Modules installed at different times have different versions of the same thing. One that does for all is used
-        for all; where no folder has it, everything is installed once more together.
-        """
+    async def _find_failures(
+        self, wanting: Mapping[Path, _Unit], environment: Environment, error: Exception
+    ) -> dict[Path, str]:
+        """Return why each unit that cannot be installed fails. When each can be, all fail, because of each other."""
         import asyncio
 
-        from amplifier_foundation.sources.installer import InstallError, Wanted
+        if len(wanting) == 1:
+            return {path: f"{unit.id}: {error}" for path, unit in wanting.items()}
 
-        chosen = [unit for unit in units if unit.site is not None and unit.is_installed]
-        activated.site_folders = folders_of(units)
-        differing = differing_versions(chosen, self._entered())
-        if not differing or not clashes_of(chosen, [*self._entered(), *folders_of(chosen)], environment):
-            return []
-        together = [unit for unit in chosen if not unit.project.is_built]
-        wishes = list(dict.fromkeys(wish for unit in together for wish in unit.missing))
-        try:
-            if not together:
-                raise InstallError("each brings its own")
-            projects = [unit.project for unit in together]
-            site, installed = await self._install(
-                "shared", projects, Wanted(tuple(wishes)), environment, asyncio.Semaphore(1)
-            )
-        except (FoundationError, OSError) as error:
-            return [f"{difference}: {error}" for difference in differing]
-        for unit in together:
-            unit.site, unit.installation = site, installed
-        activated.site_folders = folders_of(units)
-        clashes = clashes_of(chosen, [*self._entered(), *folders_of(chosen)], environment)
-        return [f"{difference}: {'; '.join(clashes)}" for difference in differing] if clashes else []
+        alone = await asyncio.gather(
+            *(self._layer([unit], environment) for unit in wanting.values()), return_exceptions=True
+        )
+        failed = {}
+        for (path, unit), result in zip(wanting.items(), alone, strict=True):
+            if isinstance(result, FoundationError | OSError):
+                failed[path] = f"{unit.id}: {result}"
+            elif isinstance(result, BaseException):
+                raise result
+        ids = ", ".join(unit.id for unit in wanting.values())
+        return failed or dict.fromkeys(wanting, f"{ids}: their requirements contradict each other: {error}")
 
-    async def _announce(self, unit: Unit, activated: Activated) -> None:
-        """Make a module that needs nothing known by its name and version; it runs without that, too."""
-        from amplifier_foundation.sources.installer import Wanted
-        from amplifier_foundation.sources.site_folder import Installation, write_dist_info
+    async def _layer(self, units: Sequence[_Unit], environment: Environment) -> Path:
+        """Return the folder with everything the units miss. Raises InstallError, FileBusyError and OSError."""
+        from packaging.requirements import Requirement
 
-        if unit.project.name is None:
+        from amplifier_foundation.sources.install import (
+            Installer,
+            InstallError,
+            content_key,
+            fill_once,
+            install_timeout,
+            tree_facts,
+        )
+        from amplifier_foundation.sources.requirements import installed_in
+
+        requirements = sorted({str(requirement) for unit in units for requirement in unit.missing})
+        projects = [unit.project for unit in units if unit.project.is_built]
+        facts = [*requirements, *(fact for project in projects for fact in tree_facts(project.root))]
+        name = units[0].id if len(units) == 1 else "modules"
+        folder = self._root / f"{_safe_name(name)}-{content_key(facts, self._python)}"
+        entered = [Path(path) for path in sys.path if Path(path).parent == self._root and Path(path) != folder]
+
+        def problems(site: Path, others: Sequence[Path] = ()) -> list[str]:
+            roots = [*requirements, *installed_in(site)]
+            found = environment.unmet((Requirement(root) for root in roots), [*others, site])
+            return sorted([*found.conflicts, *(f"{one} was not installed" for one in found.missing)])
+
+        async def fill(staging: Path) -> Path:
+            wanted = [*requirements, *(str(project.root) for project in projects)]
+            self._on_progress(f"installing for {', '.join(unit.id for unit in units)}: {', '.join(wanted)}")
+            built = {project.name for project in projects}
+            (staging / "excludes").write_text("\n".join(sorted(environment.names() - built)), encoding="utf-8")
+            (staging / "requirements").write_text("\n".join(requirements), encoding="utf-8")
+            options = ["--no-sources", "--excludes", str(staging / "excludes"), "-r", str(staging / "requirements")]
+            for number, project in enumerate(projects):
+                # A build leaves files behind: it gets a copy, and the module's own folder stays as it was fetched.
+                options.append(str(shutil.copytree(project.root, staging / f"project-{number}", symlinks=True)))
+            await installer.install(staging / "site", options)
+            if found := problems(staging / "site"):
+                raise InstallError("; ".join(found))
+            return staging / "site"
+
+        installer = Installer(self._python, self._environ, self._uv_cache, self._offline, self._command)
+        timeout = install_timeout(self._environ) * 2
+        await fill_once(folder, fill, lambda site: site.is_dir() and not problems(site), timeout)
+        if entered and (found := problems(folder, entered)):
+            raise InstallError(f"this process already uses other versions: {'; '.join(found)}")
+        return folder
+
+    def _announce(self, units: Sequence[_Unit], activated: Activated) -> None:
+        """Make modules that run from their own folders known to `importlib.metadata`; they run without that, too."""
+        from amplifier_foundation.sources.install import content_key
+
+        projects = [unit.project for unit in units if unit.project.name is not None and not unit.project.is_built]
+        if not projects:
             return
         try:
-            site = self._site(unit.id, [unit.project], Wanted())
-            if site.installation() is None:
-                async with site.locked(LOCK_TIMEOUT):
-                    if site.installation() is None:
-                        with site.staging() as staging:
-                            write_dist_info(staging, unit.project)
-                            site.finish(staging, Installation())
-            unit.site = site
-        except (OSError, FileBusyError) as error:
-            activated.warnings.append(f"{unit.id}: its version is not known to Python: {error}")
-
-    def _site(self, name: str, projects: Sequence[ModuleProject], wanted: Wanted) -> SiteFolder:
-        from amplifier_foundation.sources.fingerprint import fingerprint, tree_facts
-        from amplifier_foundation.sources.site_folder import SiteFolder
-
-        facts: list[str | bytes] = [fact for project in projects for fact in project.facts]
-        facts += sorted(str(wish) for wish in wanted.requirements)
-        if wanted.project is not None:
-            facts += tree_facts(wanted.project)
-        return SiteFolder(self._root, name, fingerprint(facts, self._python))
-
-    def _entered(self) -> list[Path]:
-        """Return the folders of an earlier activation that this process uses already."""
-        return [Path(path) for path in sys.path if Path(path).parent == self._root]
-
-    def _found_installer(self) -> Installer:
-        from amplifier_foundation.sources.installer import find_installer
-
-        if self._installer is None:
-            self._installer = find_installer(self._python, self._environ, self._cache / "uv", offline=self._offline)
-        return self._installer
-
-    def _say(self, text: str) -> None:
-        if self._on_progress is not None:
-            self._on_progress(text)
+            folder = self._root / f"metadata-{content_key((f for p in projects for f in p.facts), self._python)}"
+            if not folder.is_dir():
+                staging = folder.with_name(f"{folder.name}.{os.getpid()}")
+                for project in projects:
+                    write_dist_info(staging, project)
+                try:
+                    os.rename(staging, folder)
+                except OSError:
+                    shutil.rmtree(staging, ignore_errors=True)
+                    if not folder.is_dir():  # else another process was first
+                        raise
+            activated.site_folders.append(folder)
+        except OSError as error:
+            ids = ", ".join(unit.id for unit in units)
+            activated.warnings.append(f"{ids}: the version is not known to Python: {error}")
 
 
-def _usable(site: SiteFolder, environment: Environment, projects: Sequence[ModuleProject]) -> Installation | None:
-    """Return what a folder holds if the environment still has what it relies on, and nothing else has come to it."""
-    from packaging.requirements import Requirement
-
-    installed = site.installation()
-    if installed is None:
-        return None
-    own = {project.name for project in projects}
-    if any(
-        environment.version(name) not in (None, was) for name, was in installed.installed.items() if name not in own
-    ):
-        return None  # the environment's version would be imported, and nobody has checked that one
-    open_again = environment.unmet(Requirement(wish) for wish in installed.relies_on)
-    return None if open_again.missing or open_again.conflicts else installed
+def _duplicate_ids(modules: Sequence[ModuleFolder]) -> list[str]:
+    """Return a failure for each id with two folders: only one of them could be loaded."""
+    first: dict[str, Path] = {}
+    failures = []
+    for module in modules:
+        path = first.setdefault(module.id, module.path)
+        if path != module.path:
+            failures.append(f"{module.id}: named with two sources, {path} and {module.path}: keep one of them")
+    return failures
 
 
-def _listed(wanted: Wanted) -> str:
-    names = [str(wish) for wish in wanted.requirements]
-    return ", ".join([*names, *([str(wanted.project)] if wanted.project is not None else [])])
+def _units_of(folders: Sequence[ModuleFolder], failures: list[str]) -> tuple[dict[Path, _Unit], set[Path]]:
+    """Return what to activate by its folder, and the folders of modules that are not Python code; add to `failures`."""
+    units: dict[Path, _Unit] = {}
+    others: set[Path] = set()
+    for folder in folders:
+        try:
+            if not folder.path.is_dir():
+                raise FoundationError(f"{folder.path}: no such folder")
+            if other_transport(folder.path) is not None:
+                others.add(folder.path)
+            elif folder.path not in units:
+                units[folder.path] = _Unit(folder.id, _read_project(folder.path))
+        except FoundationError as error:
+            failures.append(f"{folder.id}: {error}")
+    return units, others
+
+
+def _read_project(folder: Path) -> ModuleProject:
+    project = read_module_project(folder)
+    if project.name is None:
+        return project
+    from packaging.utils import canonicalize_name
+
+    return replace(project, name=canonicalize_name(project.name))
+
+
+def _safe_name(name: str) -> str:
+    return "".join(char if char.isalnum() or char in "._-" else "-" for char in name).strip(".-")[:80] or "module"

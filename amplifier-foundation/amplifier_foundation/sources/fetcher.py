@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from amplifier_foundation.paths import Home
@@ -18,12 +18,15 @@ from amplifier_foundation.sources.fetched import (
     SourceIntegrityError,
     SourceNotFoundError,
 )
-from amplifier_foundation.sources.local import find_file, part_of
-from amplifier_foundation.sources.shared import SharedWork
+from amplifier_foundation.sources.local import find_file, find_package, part_of
 from amplifier_foundation.sources.uri import SourceUri, parse_source, without_secrets
 
 if TYPE_CHECKING:
+    import asyncio
+
     from amplifier_foundation.plan.lock_file import Pin
+
+T = TypeVar("T")
 
 #: How many sources are fetched at the same time.
 AT_ONCE: Final = 16
@@ -76,8 +79,6 @@ class Fetcher:
         if source.kind == "file":
             return find_file(source, base=base, environ=self._environ)
         if source.kind == "package":
-            from amplifier_foundation.sources.package import find_package
-
             return find_package(source)
         pin = self._pins.get(uri) or self._pins.get(without_secrets(uri))  # a lock holds no password
         if pin is None and self._is_locked:
@@ -262,3 +263,57 @@ def _file_hash(path: Path, source: SourceUri) -> str:
         raise SourceNotFoundError(f"{source.shown}: there is no file {path}") from error
     except OSError as error:
         raise SourceError(f"{source.shown}: cannot be read: {error}") from error
+
+
+class SharedWork(Generic[T]):
+    """Share work by key: callers join running work, get the result of finished work, and retry failed work.
+
+    It belongs to one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[Hashable, _Piece[T]] = {}
+
+    async def get(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of the work for `key`; raises what it raises.
+
+        A cancelled caller does not disturb the others; when the last one is cancelled, the work is cancelled and has
+        ended before this returns.
+        """
+        import asyncio
+
+        piece = self._pieces.get(key)
+        if piece is None:
+            piece = self._pieces[key] = _Piece(asyncio.ensure_future(work()))
+        piece.waiting += 1
+        try:
+            return await asyncio.shield(piece.task)
+        except BaseException:
+            if piece.waiting == 1 and self._pieces.get(key) is piece:
+                del self._pieces[key]
+                await _ended(piece.task)
+            raise
+        finally:
+            piece.waiting -= 1
+
+
+class _Piece(Generic[T]):
+    """One piece of work, and how many callers wait for it."""
+
+    def __init__(self, task: asyncio.Task[T]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    """Cancel work that no caller waits for, and wait until it has cleaned up."""
+    import asyncio
+
+    task.cancel()
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            pass  # the caller is being cancelled already
+    if not task.cancelled():
+        task.exception()  # looked at, so that asyncio does not complain about it

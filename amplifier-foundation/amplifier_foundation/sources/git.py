@@ -10,10 +10,11 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
-from amplifier_foundation.sources.git_login import git_login
 from amplifier_foundation.sources.uri import SourceUri, without_secrets
 from amplifier_kit.guard.git import GitMissingError, fetch_command, fetch_environment
 from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
@@ -183,3 +184,41 @@ def _explained(source: SourceUri, output: str) -> SourceError:
         )
     hint = next((hint for pattern, hint in _HINTS if pattern.search(output)), "")
     return SourceError(f"{source.shown}: git could not fetch it: {said}" + (f". Next: {hint}" if hint else ""))
+
+
+# Passwords: never on git's command line, which every user of the machine can read.
+
+_USER: Final = "AMPLIFIER_GIT_USER"
+_PASSWORD: Final = "AMPLIFIER_GIT_PASSWORD"
+#: A helper as git knows them; the shell that runs it sees the names of the variables and puts in what they hold.
+_HELPER: Final = f'!f() {{ test "$1" != get || printf "username=%s\\npassword=%s\\n" "${_USER}" "${_PASSWORD}"; }}; f'
+
+
+class GitLogin(NamedTuple):
+    """An address as git may be given it, and what git needs besides to log in there."""
+
+    url: str
+    #: Settings for `git -c`.
+    options: tuple[str, ...] = ()
+    #: Variables for git's environment.
+    environ: Mapping[str, str] = MappingProxyType({})
+
+
+def git_login(url: str) -> GitLogin:
+    """Return the address without its password, which only the host it stands for is told when it asks.
+
+    An address without a password, and one that is not of the web, stays as it is. Raises SourceError for a password
+    that git cannot be told.
+    """
+    scheme, separator, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    login, _, host = place.rpartition("@")
+    user, colon, password = (unquote(part) for part in login.partition(":"))
+    if scheme not in ("http", "https") or not colon:
+        return GitLogin(url)
+    if not (user + password).isprintable():
+        raise SourceError(f"{scheme}://***@{host}{slash}{path}: the login has characters that no login can have")
+    server = f"{scheme}{separator}{host}"
+    # Nobody else is asked, and nobody else is told to remember it.
+    options = (f"credential.{server}.helper=", f"credential.{server}.helper={_HELPER}")
+    return GitLogin(f"{server}{slash}{path}", options, {_USER: user, _PASSWORD: password})

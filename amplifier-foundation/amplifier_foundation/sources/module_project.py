@@ -87,6 +87,25 @@ def read_requirements(path: Path) -> tuple[str, ...]:
     return tuple(_requirement_lines(path, ()))
 
 
+def write_dist_info(folder: Path, project: ModuleProject) -> None:
+    """Make a module that runs from its own folder known by name, version and entry points. Raises OSError."""
+    if project.name is None:
+        return
+    from packaging.utils import canonicalize_name
+
+    stem = f"{canonicalize_name(project.name).replace('-', '_')}-{project.version}"
+    info = folder / f"{stem}.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    metadata = f"Metadata-Version: 2.1\nName: {project.name}\nVersion: {project.version}\n"
+    (info / "METADATA").write_text(metadata, encoding="utf-8")
+    (info / "INSTALLER").write_text("amplifier\n", encoding="utf-8")
+    if project.entry_points:
+        lines = []
+        for group, points in sorted(project.entry_points.items()):
+            lines += [f"[{group}]", *(f"{name} = {target}" for name, target in sorted(points.items())), ""]
+        (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
 def _requirement_lines(path: Path, above: tuple[Path, ...]) -> list[str]:
     if path.resolve() in above:
         raise ModuleProjectError(f"{path}: this file refers to itself with '-r'")

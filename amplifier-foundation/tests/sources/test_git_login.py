@@ -14,7 +14,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.sources.fetched import SourceError
 from amplifier_foundation.sources.fetcher import Fetcher
-from amplifier_foundation.sources.git_login import git_login
+from amplifier_foundation.sources.git import git_login
 
 Environ = dict[str, str]
 Answer = tuple[int, dict[str, str], bytes]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from amplifier_foundation.sources.shared import SharedWork
+from amplifier_foundation.sources.fetcher import SharedWork
 
 
 class Work:

@@ -99,7 +99,7 @@ def _state(
 async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Return the commit that the ref of a repository is now, or why it cannot be told."""
     from amplifier_foundation.sources.fetched import SourceError
-    from amplifier_foundation.sources.git_login import git_login
+    from amplifier_foundation.sources.git import git_login
     from amplifier_foundation.sources.uri import without_secrets
     from amplifier_kit.guard.git import fetch_command, fetch_environment
     from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command

@@ -13,10 +13,10 @@ import pytest
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.sources.activation import Activator, ModuleFolder
-from amplifier_foundation.sources.installer import Installer
 
 AddWheel = Callable[..., None]
 MakeModule = Callable[..., ModuleFolder]
+Command = tuple[str, ...]
 
 
 @pytest.fixture
@@ -52,16 +52,13 @@ def add_wheel(wheels: Path) -> AddWheel:
 
 @pytest.fixture
 def environ(environ: dict[str, str], wheels: Path) -> dict[str, str]:
-    """Return an environment in which uv and pip know the folder of wheels and no index at all."""
+    """Return an environment in which uv knows the folder of wheels and no index at all."""
     no_index = wheels.with_name("uv.toml")  # there is no variable for this
     no_index.write_text("no-index = true\n", encoding="utf-8")
     kept = {name: value for name, value in environ.items() if not name.startswith(("UV_", "PIP_", "AMPLIFIER_"))}
     return kept | {
         "UV_FIND_LINKS": str(wheels),
         "UV_CONFIG_FILE": str(no_index),
-        "PIP_FIND_LINKS": str(wheels),
-        "PIP_NO_INDEX": "1",
-        "PIP_CONFIG_FILE": "/dev/null",
     }
 
 
@@ -94,16 +91,10 @@ def activator(home: Home, environ: dict[str, str]) -> Activator:
 
 
 @pytest.fixture
-def pip(home: Home, environ: dict[str, str]) -> Installer:
-    """Return the real pip as it is used where there is no uv."""
-    return Installer("pip", (sys.executable, "-P", "-m", "pip"), sys.executable, environ, home.cache / "uv")
+def script(tmp_path: Path) -> Callable[[str], Command]:
+    """Return a function that makes a stand-in for uv from a Python script; `target` and `wishes` are set in it."""
 
-
-@pytest.fixture
-def script(tmp_path: Path, home: Home, environ: dict[str, str]) -> Callable[[str], Installer]:
-    """Return a function that makes an installer from a Python script; `target` and `wishes` are set in it."""
-
-    def make(body: str) -> Installer:
+    def make(body: str) -> Command:
         path = tmp_path / "fake-uv"
         path.write_text(
             f"#!{sys.executable} -S\n"
@@ -112,13 +103,13 @@ def script(tmp_path: Path, home: Home, environ: dict[str, str]) -> Callable[[str
             "wishes = pathlib.Path(sys.argv[sys.argv.index('-r') + 1]).read_text(encoding='utf-8').split()\n"
             "def install(name, version='1.0'):\n"
             "    info = target / f'{name.replace(chr(45), chr(95))}-{version}.dist-info'\n"
-            "    info.mkdir()\n"
+            "    info.mkdir(parents=True)\n"
             "    (info / 'METADATA').write_text(f'Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n')\n"
             f"{body}\n",
             encoding="utf-8",
         )
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return Installer("uv", (str(path),), sys.executable, environ, home.cache / "uv")
+        return (str(path),)
 
     return make
 

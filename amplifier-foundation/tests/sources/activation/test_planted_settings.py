@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sources import installer as installer_module
 from amplifier_foundation.sources.activation import Activator, ModuleFolder
-from amplifier_foundation.sources.installer import find_installer
 
 AddWheel = Callable[..., None]
 MakeModule = Callable[..., ModuleFolder]
@@ -51,36 +48,20 @@ def project(
     return project
 
 
-@pytest.mark.parametrize("kind", ["uv", "pip"])
 @pytest.mark.parametrize("settings", ["uv.toml", "pyproject.toml"])
 async def test_the_index_of_a_project_is_not_used(
     project: Path,
     environ: dict[str, str],
     make_module: MakeModule,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
     settings: str,
 ) -> None:
     """What a module needs comes from where the user's settings say, not from where a file of the project says."""
-    if kind == "pip":
-        pytest.importorskip("pip", reason="this environment has no pip")
-        monkeypatch.setattr(installer_module, "_find_uv", lambda environ: None)
     if settings == "pyproject.toml":
         (project / "uv.toml").unlink()
         text = f'[project]\nname = "x"\nversion = "1"\n[tool.uv]\nfind-links = ["{project}/evil"]\n'
         (project / "pyproject.toml").write_text(text, encoding="utf-8")
     home = Home(project / "home")
-    installer = find_installer(sys.executable, environ, home.cache / "uv")
-    assert installer.kind == kind
-    activator = Activator(home, environ=environ, installer=installer)
+    activator = Activator(home, environ=environ)
     activated = await activator.activate([make_module("tool-leafy", ["leaf-of-tests"])])
-    assert [path.name for path in activated.site_folders[0].glob("leaf_of_tests-*")] == ["leaf_of_tests-1.0.dist-info"]
+    assert [path.name for path in activated.site_folders[-1].glob("leaf_of_tests-*")] == ["leaf_of_tests-1.0.dist-info"]
     assert not (project / "planted").exists()
-
-
-def test_uv_of_a_project_is_not_run(
-    project: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A uv that lies in the project is passed over; pip takes its place."""
-    monkeypatch.setitem(sys.modules, "uv", None)
-    assert find_installer(sys.executable, environ, tmp_path).kind == "pip"

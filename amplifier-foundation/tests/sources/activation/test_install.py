@@ -16,11 +16,12 @@ import pytest
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.sources.activation import Activator, ModuleActivationError, ModuleFolder
-from amplifier_foundation.sources.installer import Installer
+from amplifier_foundation.sources.install import fill_once
 
 AddWheel = Callable[..., None]
 MakeModule = Callable[..., ModuleFolder]
-Script = Callable[[str], Installer]
+Command = tuple[str, ...]
+Script = Callable[[str], Command]
 
 #: Another process that activates one module and prints where its dependencies are.
 _OTHER = textwrap.dedent(
@@ -28,15 +29,12 @@ _OTHER = textwrap.dedent(
     import asyncio, pathlib, sys
     from amplifier_foundation.paths import Home
     from amplifier_foundation.sources.activation import Activator, ModuleFolder
-    from amplifier_foundation.sources.installer import Installer
-    import os
     home, module, command = sys.argv[1:]
     home = Home(pathlib.Path(home))
-    installer = Installer("uv", (command,), sys.executable, os.environ, home.cache / "uv") if command else None
-    activator = Activator(home, installer=installer)
+    activator = Activator(home, command=(command,) if command else ())
     module = pathlib.Path(module)
     activated = asyncio.run(activator.activate([ModuleFolder(module.name, module)]))
-    print(*activated.site_folders)
+    print(activated.site_folders[-1])
     """
 )
 
@@ -68,40 +66,37 @@ def _is_running(pid: int) -> bool:
     return state != "Z"
 
 
-async def test_five_modules_are_installed_at_the_same_time(
+async def test_modules_are_installed_together_by_one_process(
     home: Home, environ: dict[str, str], make_module: MakeModule, script: Script, tmp_path: Path
 ) -> None:
-    """Five installers are all running before the first of them ends."""
-    meeting = tmp_path / "meeting"
-    meeting.mkdir()
-    # Each waits until it has seen all five: one after the other they would wait for ever.
+    """uv is started once for all modules, so that it resolves their requirements together."""
+    started = tmp_path / "started"
     installer = script(
-        f"meeting = pathlib.Path({str(meeting)!r})\n"
-        "(meeting / wishes[0]).touch()\n"
-        "while len(list(meeting.iterdir())) < 5:\n"
-        "    time.sleep(0.01)\n"
-        "install(wishes[0])"
+        f"with open({str(started)!r}, 'a', encoding='utf-8') as file:\n"
+        "    print(*wishes, file=file)\n"
+        "for wish in wishes:\n"
+        "    install(wish)"
     )
     modules = [make_module(f"tool-{number}", [f"leaf-{number}"]) for number in range(5)]
-    activated = await Activator(home, environ=environ, installer=installer).activate(modules)
-    assert sorted(path.name for path in meeting.iterdir()) == [f"leaf-{number}" for number in range(5)]
-    assert len(activated.site_folders) == 5
+    activated = await Activator(home, environ=environ, command=installer).activate(modules)
+    assert started.read_text(encoding="utf-8") == "leaf-0 leaf-1 leaf-2 leaf-3 leaf-4\n"
+    assert len(list(activated.site_folders[-1].glob("leaf_*.dist-info"))) == 5
 
 
 async def test_the_event_loop_goes_on_while_installers_run(
     home: Home, environ: dict[str, str], make_module: MakeModule, script: Script, tmp_path: Path
 ) -> None:
     """An installer that waits for a task of the same loop gets what it waits for."""
-    told = tmp_path / "told"
-    installer = script(f"while not os.path.exists({str(told)!r}):\n    time.sleep(0.01)\ninstall(wishes[0])")
-    activator = Activator(home, environ=environ, installer=installer)
+    ready = tmp_path / "ready"
+    installer = script(f"while not os.path.exists({str(ready)!r}):\n    time.sleep(0.01)\ninstall(wishes[0])")
+    activator = Activator(home, environ=environ, command=installer)
 
-    async def tell() -> None:
+    async def answer() -> None:
         await asyncio.sleep(0)
-        told.touch()
+        ready.touch()
 
-    activated, _ = await asyncio.gather(activator.activate([make_module("tool-wait", ["leaf-of-tests"])]), tell())
-    assert len(activated.site_folders) == 1
+    activated, _ = await asyncio.gather(activator.activate([make_module("tool-wait", ["leaf-of-tests"])]), answer())
+    assert len(list(activated.site_folders[-1].glob("leaf*"))) == 1
 
 
 def test_two_processes_at_once_install_once(
@@ -117,7 +112,7 @@ def test_two_processes_at_once_install_once(
         "install(wishes[0])"
     )
     module = make_module("tool-both", ["leaf-of-tests"])
-    both = [_other(home, module, environ, installer.command[0]) for _ in range(2)]
+    both = [_other(home, module, environ, installer[0]) for _ in range(2)]
     _wait_for(started)
     time.sleep(0.3)  # time enough for the other one to do wrong
     finish.touch()
@@ -152,7 +147,7 @@ async def test_a_killed_installation_is_never_used_and_swept(
         "time.sleep(600)"
     )
     module = make_module("tool-half", ["leaf-of-tests"])
-    killed = _other(home, module, environ, installer.command[0])
+    killed = _other(home, module, environ, installer[0])
     [pid] = _wait_for(started)
     killed.kill()
     killed.communicate()
@@ -161,25 +156,26 @@ async def test_a_killed_installation_is_never_used_and_swept(
     assert list(installed.glob(".staging.*/site/*.dist-info")), "the test must leave something half-made"
     add_wheel("leaf-of-tests", "1.0")
     activated = await Activator(home, environ=environ).activate([module])
-    assert [path.name for path in activated.site_folders[0].glob("leaf*.dist-info")] == ["leaf_of_tests-1.0.dist-info"]
+    assert [path.name for path in activated.site_folders[-1].glob("leaf*.dist-info")] == ["leaf_of_tests-1.0.dist-info"]
     assert list(installed.glob(".staging.*")) == []
 
 
 async def test_leftovers_of_another_module_are_swept_but_not_its_work(
     home: Home, environ: dict[str, str], add_wheel: AddWheel, make_module: MakeModule
 ) -> None:
-    """An installation removes what nobody is working on any more, and leaves alone what somebody is."""
-    from amplifier_foundation.sources.site_folder import SiteFolder
-
+    """An installation removes abandoned staging folders, and leaves alone those of running installations."""
     add_wheel("leaf-of-tests", "1.0")
     installed = home.cache / "installed"
-    abandoned = installed / ".staging.tool-gone-0123456789abcdef.1.1"
+    abandoned = installed / ".staging.tool-gone-0123456789abcdef"
     abandoned.mkdir(parents=True)
-    busy = SiteFolder(installed, "tool-busy", "0123456789abcdef")
-    async with busy.locked(60):
-        with busy.staging() as staging:
-            await Activator(home, environ=environ).activate([make_module("tool-leafy", ["leaf-of-tests"])])
-            assert staging.is_dir()
+
+    async def fill(staging: Path) -> Path:
+        await Activator(home, environ=environ).activate([make_module("tool-leafy", ["leaf-of-tests"])])
+        assert staging.is_dir()
+        (staging / "site").mkdir()
+        return staging / "site"
+
+    await fill_once(installed / "tool-busy-0123456789abcdef", fill, lambda site: False, 60)
     assert not abandoned.exists()
 
 
@@ -198,7 +194,7 @@ async def test_a_hanging_installer_is_killed_with_everything_it_started(
     )
     module = make_module("tool-hang", ["leaf-of-tests"])
     for seconds in ("3", "60"):  # twice only on a machine that is very busy
-        activator = Activator(home, environ=environ | {"AMPLIFIER_INSTALL_TIMEOUT_S": seconds}, installer=installer)
+        activator = Activator(home, environ=environ | {"AMPLIFIER_INSTALL_TIMEOUT_S": seconds}, command=installer)
         with pytest.raises(ModuleActivationError) as caught:
             await activator.activate([module])
         if "still resolving" in str(caught.value):
