@@ -13,7 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from amplifier_foundation.paths import Home
-    from amplifier_foundation.settings import Settings
+    from amplifier_foundation.settings import KeyStore, Settings
 
 
 @dataclass
@@ -52,6 +52,12 @@ class App:
 
         return Settings.load(self.home, self.project)
 
+    def key_store(self) -> KeyStore:
+        """Return the user's key store."""
+        from amplifier_foundation.settings.keys import KeyStore
+
+        return KeyStore(self.home, self.environ)
+
     @property
     def can_ask(self) -> bool:
         """Return whether there is a person at a terminal who may be asked."""
@@ -72,6 +78,11 @@ class App:
 
         if not self.is_quiet:
             say(text)
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Report each of these warnings on standard error, unless the user wants quiet."""
+        for warning in warnings:
+            self.inform(f"warning: {warning}")
 
     def confirm(self, question: str, is_sure: bool, otherwise: str) -> None:
         """Ask the user before something is lost or fetched, unless they gave the flag that says yes.

@@ -172,13 +172,12 @@ def _settings(app: App) -> Iterator[Finding]:
 
 def _keys(app: App) -> Iterator[Finding]:
     from amplifier_app_cli.providers.known import all_key_names
-    from amplifier_app_cli.scope_options import key_store
 
     try:
         mode = app.home.keys.stat().st_mode & 0o777
     except (FileNotFoundError, NotADirectoryError):
         mode = 0
-    store = key_store(app)
+    store = app.key_store()
     entries = store.list(all_key_names())  # which mends the mode, and warns
     for warning in store.warnings:
         yield Finding("keys", "warn", warning, "consider new keys" if mode & _OWNER_ONLY else "")

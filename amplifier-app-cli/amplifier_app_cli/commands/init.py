@@ -130,21 +130,18 @@ def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
     """Write what is wanted, and return what of it is different now."""
     from amplifier_app_cli.commands.provider.configure import keep_key
     from amplifier_app_cli.providers.settings import ProviderEntry, write_entry
-    from amplifier_app_cli.scope_options import ScopeChoice, change_settings
-    from amplifier_foundation.settings.edit import set_value
+    from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor
 
-    user = ScopeChoice("user")
+    editor = SettingsEditor(app, "user")
     done: list[tuple[str, bool]] = []
     known = wishes.provider
     if known is not None:
         is_given = wishes.key_from_env is not None
         done.append(("key", keep_key(app, known, from_stdin=wishes.key_stdin, is_given=is_given)))
         entry = ProviderEntry(known.module, known.module, None, _config(app, known, wishes))
-        done.append(("provider", write_entry(app, user, entry)))
+        done.append(("provider", write_entry(editor, entry)))
     if wishes.bundle is not None:
-        wanted = _reference(app, wishes.bundle)
-        edit = change_settings(app, user, lambda file, keys: set_value(file, "bundle.active", wanted, keys))
-        done.append(("bundle", edit.changed))
+        done.append(("bundle", editor.set(ACTIVE_BUNDLE.key, _reference(app, wishes.bundle)).changed))
     return done
 
 

@@ -58,9 +58,9 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
 
     app = current_app()
     check_name(name)
-    store = _store(app)
+    store = app.key_store()
     store.set(name, read_secret(app, name), "keyring" if keyring else "file")
-    _warn(app, store)
+    app.warn(store.warnings)
     app.inform(f"{name} is kept in {'the keyring' if keyring else store.path}")
     if name in app.environ:
         app.inform(f"{name} is set in the environment too, which wins")
@@ -82,9 +82,9 @@ def list_(output_format: str) -> None:
     from amplifier_app_cli.providers.known import all_key_names
 
     app = current_app()
-    store = _store(app)
+    store = app.key_store()
     entries = store.list(all_key_names())
-    _warn(app, store)
+    app.warn(store.warnings)
     if output_format == "json":
         print_json([entry._asdict() for entry in entries])
         return
@@ -110,11 +110,11 @@ def remove(name: str, is_sure: bool) -> None:
       amplifier keys remove OPENAI_API_KEY --yes
     """
     app = current_app()
-    store = _store(app)
+    store = app.key_store()
     _require(app, name, store)
     app.confirm(f"Forget {name}?", is_sure, f"give --yes to forget {name}")
     store.remove(name)
-    _warn(app, store)
+    app.warn(store.warnings)
     app.inform(f"{name} is forgotten")
     if name in app.environ:
         app.inform(f"{name} is still set in the environment")
@@ -147,14 +147,3 @@ def _require(app: App, name: str, store: KeyStore) -> None:
     hint = "it is in the environment, which this program does not change" if name in app.environ else ""
     hint = hint or (did_you_mean(name, names) if names else "no keys are kept")
     sys.exit(complain(exits.FAILURE, f"there is no key {name!r} in {store.path}: {hint}"))
-
-
-def _store(app: App) -> KeyStore:
-    from amplifier_app_cli.scope_options import key_store
-
-    return key_store(app)
-
-
-def _warn(app: App, store: KeyStore) -> None:
-    for warning in store.warnings:
-        app.inform(f"warning: {warning}")

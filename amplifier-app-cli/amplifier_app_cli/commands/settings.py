@@ -8,12 +8,11 @@ import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import told
-from amplifier_app_cli.scope_options import ScopeChoice, scope_options
+from amplifier_app_cli.settings_editor import SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
-    from amplifier_foundation.settings import SettingOrigin, Settings
+    from amplifier_foundation.settings import Edit, SettingOrigin
 
 
 @click.group()
@@ -37,7 +36,7 @@ def settings() -> None:
 @scope_options
 @format_option
 @told
-def get(key: str, where: ScopeChoice, output_format: str) -> None:
+def get(key: str, editor: SettingsEditor, output_format: str) -> None:
     """Print the value of KEY.
 
     \b
@@ -47,10 +46,10 @@ def get(key: str, where: ScopeChoice, output_format: str) -> None:
 
     It is the value that all scopes together give, or the one of a single scope when one is named.
     """
-    app = current_app()
+    from amplifier_foundation.settings.secrets import masked
+
     parts = key_parts(key)
-    data = _data(app, where)
-    value = _shown(parts, _found(key, parts, data))
+    value = masked(parts, _found(key, parts, _data(editor)))
     if output_format == "json":
         print_json({"key": key, "value": value})
     else:
@@ -64,7 +63,7 @@ def get(key: str, where: ScopeChoice, output_format: str) -> None:
 @scope_options
 @format_option
 @told
-def set_(key: str, value: str, is_text: bool, where: ScopeChoice, output_format: str) -> None:
+def set_(key: str, value: str, is_text: bool, editor: SettingsEditor, output_format: str) -> None:
     """Set KEY to VALUE.
 
     \b
@@ -76,20 +75,14 @@ def set_(key: str, value: str, is_text: bool, where: ScopeChoice, output_format:
     VALUE is JSON, a list or mapping as YAML writes them on one line, or text. A secret in clear goes to the key store,
     and the settings refer to it.
     """
-    from amplifier_app_cli.scope_options import change_settings
-    from amplifier_foundation.settings.edit import set_value
-
     if value.startswith("--"):
-        raise click.UsageError(f"there is no option {value}; if it is meant as the value, write it as JSON text")
-    app = current_app()
-    parts = key_parts(key)
-    wanted = value if is_text else parse_value(value)
-    edit = change_settings(app, where, lambda file, keys: set_value(file, parts, wanted, keys))
+        raise click.UsageError(f"unknown option {value}; if it is meant as the value, write it as JSON text")
+    edit = editor.set(key_parts(key), value if is_text else parse_value(value))
     if edit.moved:
-        app.inform(
+        editor.app.inform(
             "a value that is typed as an argument may stay in the history of your shell: `amplifier keys set` asks"
         )
-    _report(app, edit.changed, str(edit.path), key, output_format, [moved.variable for moved in edit.moved])
+    _report(editor, edit, key, output_format)
 
 
 @settings.command()
@@ -97,7 +90,7 @@ def set_(key: str, value: str, is_text: bool, where: ScopeChoice, output_format:
 @scope_options
 @format_option
 @told
-def unset(key: str, where: ScopeChoice, output_format: str) -> None:
+def unset(key: str, editor: SettingsEditor, output_format: str) -> None:
     """Take KEY out of a scope's settings.
 
     \b
@@ -107,22 +100,22 @@ def unset(key: str, where: ScopeChoice, output_format: str) -> None:
 
     What weaker scopes say about it counts again.
     """
-    from amplifier_app_cli.scope_options import change_settings
-    from amplifier_foundation.settings.edit import unset_value
+    from amplifier_foundation.settings.scopes import find
 
-    app = current_app()
     parts = key_parts(key)
-    edit = change_settings(app, where, lambda file, keys: unset_value(file, parts, keys))
+    edit = editor.unset(parts)
     if not edit.changed:
-        app.inform(f"{key} is not set in {edit.path}{_elsewhere(app, parts, where)}")
-    _report(app, edit.changed, str(edit.path), key, output_format, [])
+        others = [scope for scope, document in editor.app.settings.documents if find(document.data, parts) is not None]
+        hint = f", but in the scope {others[-1]}: add --scope {others[-1]}" if others else ""
+        editor.app.inform(f"{key} is not set in {edit.path}{hint}")
+    _report(editor, edit, key, output_format)
 
 
 @settings.command(name="list")
 @scope_options
 @format_option
 @told
-def list_(where: ScopeChoice, output_format: str) -> None:
+def list_(editor: SettingsEditor, output_format: str) -> None:
     """Print every setting and its scope.
 
     \b
@@ -132,8 +125,8 @@ def list_(where: ScopeChoice, output_format: str) -> None:
 
     With a scope, everything that this one says, whether a stronger one overrules it or not.
     """
-    app = current_app()
-    origins = [origin for origin in _origins(app, where) if where.scope in (None, origin.scope)]
+    app = editor.app
+    origins = [origin for origin in _origins(editor) if editor.scope in (None, origin.scope)]
     if output_format == "json":
         print_json([_record(origin) for origin in origins])
         return
@@ -162,13 +155,13 @@ def explain(key: str | None, session: str | None, output_format: str) -> None:
     What that overruled is said too. Without KEY, every setting is explained.
     """
     app = current_app()
-    choice = ScopeChoice("session" if session else None, session)
-    origins = _origins(app, choice)
+    settings = SettingsEditor(app, session=session).settings
+    origins = settings.explain()
     if key is not None:
         parts = ".".join(key_parts(key))
         wanted = [origin for origin in origins if origin.key == parts or origin.key.startswith(f"{parts}.")]
         if not wanted:
-            _found(key, key_parts(key), _settings(app, choice).data)
+            _found(key, key_parts(key), settings.data)
         origins = wanted
     if output_format == "json":
         print_json([_record(origin) for origin in origins])
@@ -196,10 +189,9 @@ def key_parts(key: str) -> tuple[str, ...]:
 
 
 def parse_value(text: str) -> Any:
-    """Return what a value on the command line stands for.
+    """Return the value of an argument: JSON, a list or mapping in YAML, true, false or null in any case, else text.
 
-    That is JSON if it is JSON, a list or mapping if it starts like one, true, false and null in any case, and text
-    otherwise: `on` and `3.10.1` stay what they are. Raises SettingsError for a list or mapping that is malformed.
+    `on` and `3.10.1` are text. Raises SettingsError for a list or mapping that is malformed.
     """
     import json
 
@@ -219,7 +211,7 @@ def parse_value(text: str) -> Any:
         return _from_yaml(text)
     except DocumentError as error:
         raise SettingsError(
-            f"the value is no list and no mapping: {error}: put text into quotes, or add --string"
+            f"the value is neither a list nor a mapping: {error}: put text into quotes, or add --string"
         ) from None
 
 
@@ -232,40 +224,30 @@ def _from_yaml(text: str) -> Any:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
-def _settings(app: App, where: ScopeChoice) -> Settings:
-    """Return the settings of all scopes that count, the session's too if one is named."""
-    folder = where.folder(app)
-    if folder is None:
-        return app.settings
-    from amplifier_foundation.settings import Settings
-
-    return Settings.load(app.home, app.project, folder)
+def _data(editor: SettingsEditor) -> dict[str, Any]:
+    """Return the merged settings, or those of one scope when one is named."""
+    settings = editor.settings
+    if editor.scope is None:
+        return settings.data
+    return next((document.data for scope, document in settings.documents if scope == editor.scope), {})
 
 
-def _data(app: App, where: ScopeChoice) -> dict[str, Any]:
-    """Return the settings together, or those of one scope when one is named."""
-    loaded = _settings(app, where)
-    if where.scope is None:
-        return loaded.data
-    return next((document.data for scope, document in loaded.documents if scope == where.scope), {})
-
-
-def _origins(app: App, where: ScopeChoice) -> list[SettingOrigin]:
-    """Return every setting with its origin; of one scope, all that it says, whether it counts or not."""
-    loaded = _settings(app, where)
-    if where.scope is None:
-        return loaded.explain()
+def _origins(editor: SettingsEditor) -> list[SettingOrigin]:
+    """Return every setting with its origin; of one scope, all of them, overridden or not."""
+    settings = editor.settings
+    if editor.scope is None:
+        return settings.explain()
     from dataclasses import replace
 
-    own = tuple(pair for pair in loaded.documents if pair[0] == where.scope)
-    return replace(loaded, data=own[0][1].data if own else {}, documents=own).explain()
+    own = tuple(pair for pair in settings.documents if pair[0] == editor.scope)
+    return replace(settings, data=own[0][1].data if own else {}, documents=own).explain()
 
 
 def _found(key: str, parts: tuple[str, ...], data: dict[str, Any]) -> Any:
-    """Return the value at a key; raises SettingsError with a hint when nothing is set there."""
+    """Return the value at a key; raises SettingsError with a hint when it is not set."""
     from amplifier_foundation.errors import did_you_mean
     from amplifier_foundation.settings.scopes import SettingsError, find, leaves
 
@@ -275,12 +257,6 @@ def _found(key: str, parts: tuple[str, ...], data: dict[str, Any]) -> Any:
     known = dict.fromkeys(".".join(at[:length]) for at, _, _ in leaves(data) for length in range(1, len(at) + 1))
     hint = did_you_mean(key, list(known)) if known else "nothing is set at all"
     raise SettingsError(f"{key} is not set: {hint}")
-
-
-def _shown(parts: tuple[str, ...], value: Any) -> Any:
-    from amplifier_foundation.settings.secrets import masked
-
-    return masked(parts, value)
 
 
 def _text(value: Any) -> str:
@@ -298,15 +274,7 @@ def _record(origin: SettingOrigin) -> dict[str, Any]:
     return {**origin._asdict(), "lost": [lost._asdict() for lost in origin.lost]}
 
 
-def _elsewhere(app: App, parts: tuple[str, ...], where: ScopeChoice) -> str:
-    from amplifier_foundation.settings.scopes import find
-
-    others = [scope for scope, document in app.settings.documents if find(document.data, parts) is not None]
-    return f", but in the scope {others[-1]}: add --scope {others[-1]}" if others else ""
-
-
-def _report(app: App, changed: bool, file: str, key: str, output_format: str, variables: list[str]) -> None:
-    if output_format == "json":
-        print_json({"key": key, "changed": changed, "file": file, "secrets_moved_to": variables})
-    elif changed:
-        app.inform(f"{file}: {key} changed")
+def _report(editor: SettingsEditor, edit: Edit, key: str, output_format: str) -> None:
+    moved = [moved.variable for moved in edit.moved]
+    record = {"key": key, "changed": edit.changed, "file": str(edit.path), "secrets_moved_to": moved}
+    report(editor.app, output_format, f"{edit.path}: {key} changed" if edit.changed else "", record)

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
 
 import click
 
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import told
-from amplifier_app_cli.scope_options import ScopeChoice, scope_options
+from amplifier_app_cli.settings_editor import SOURCE, SettingsEditor, scope_options
 from amplifier_app_cli.ui.records import format_option, print_json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Kind = Literal["modules", "bundles"]
-_KINDS: Final[tuple[Kind, ...]] = ("modules", "bundles")
+Kind = Literal["module", "bundle"]
+_KINDS: Final[tuple[Kind, ...]] = ("module", "bundle")
 
 
 @dataclass(frozen=True)
 class _Override:
-    """One place that takes the place of another."""
+    """A source in settings that replaces that of a bundle."""
 
     kind: str
     id: str
     source: str
     scope: str
     where: str
-    #: Whether it counts: a stronger scope may say something else.
+    #: Whether no stronger scope overrides it.
     used: bool
 
 
@@ -55,7 +52,7 @@ def source() -> None:
 @_kind_options
 @scope_options
 @told
-def add(name: str, uri: str, is_module: bool, is_bundle: bool, where: ScopeChoice) -> None:
+def add(name: str, uri: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) -> None:
     """Take the module or bundle ID from URI, wherever it is named.
 
     \b
@@ -63,19 +60,11 @@ def add(name: str, uri: str, is_module: bool, is_bundle: bool, where: ScopeChoic
       amplifier source add tool-web ~/src/tool-web
       amplifier source add team ./team --bundle --local
     """
-    from amplifier_app_cli.commands.bundle.places import overruled
     from amplifier_app_cli.commands.module.add import written_source
-    from amplifier_app_cli.scope_options import change_settings
-    from amplifier_foundation.settings.edit import set_value
 
-    app = current_app()
-    kind = _kind(app, name, is_module, is_bundle)
-    written = written_source(app, where, uri)
-    edit = change_settings(app, where, lambda path, keys: set_value(path, ("sources", kind, name), written, keys))
-    app.inform(f"the {kind.removesuffix('s')} {name} comes from {_shown(written)} ({edit.path})")
-    stronger = overruled(app, where, "sources", kind, name)
-    if stronger is not None:
-        app.inform(f"note: here it comes from elsewhere: {stronger} counts more")
+    kind = _kind(editor.app, name, is_module, is_bundle)
+    value = written_source(editor, uri)
+    editor.add(SOURCE, value, kind=kind, name=name, source=_shown(value))
 
 
 @source.command()
@@ -83,26 +72,15 @@ def add(name: str, uri: str, is_module: bool, is_bundle: bool, where: ScopeChoic
 @_kind_options
 @scope_options
 @told
-def remove(name: str, is_module: bool, is_bundle: bool, where: ScopeChoice) -> None:
+def remove(name: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) -> None:
     """Take the module or bundle ID from where its bundle says again.
 
     \b
     Examples:
       amplifier source remove tool-web
     """
-    from amplifier_app_cli.commands.bundle.places import elsewhere
-    from amplifier_app_cli.scope_options import change_settings
-    from amplifier_foundation.settings.scopes import SettingsError
-
-    app = current_app()
-    kinds = [kind for kind in _KINDS if not (is_module and kind == "bundles") and not (is_bundle and kind == "modules")]
-    for kind in kinds:
-        edit = change_settings(app, where, _without(kind, name))
-        if edit.changed:
-            app.inform(f"the {kind.removesuffix('s')} {name} comes from where its bundle says again ({edit.path})")
-            return
-    others = "".join(elsewhere(app, "sources", kind, name) for kind in kinds)
-    raise SettingsError(f"{where.file(app)} has no source for {name!r}{others or _near(app, name)}")
+    kinds = [kind for kind in _KINDS if not (is_module and kind == "bundle") and not (is_bundle and kind == "module")]
+    editor.remove(SOURCE, *({"kind": kind, "name": name} for kind in kinds), hint=_near(editor.app, name))
 
 
 @source.command("list")
@@ -155,41 +133,35 @@ def show(name: str, output_format: str) -> None:
 
 
 def _kind(app: App, name: str, is_module: bool, is_bundle: bool) -> Kind:
-    """Return what a name is the name of; raises UsageError when that cannot be told."""
+    """Return whether a name is that of a module or a bundle; raises UsageError when it could be either."""
     if is_module and is_bundle:
         raise click.UsageError("give --module or --bundle, not both")
     if is_module or is_bundle:
-        return "modules" if is_module else "bundles"
+        return "module" if is_module else "bundle"
     from amplifier_app_cli.commands.bundle.compose import known_bundles
 
     if "://" in name or known_bundles(app).find(name) is not None:
-        return "bundles"
+        return "bundle"
     if name.startswith(("tool-", "provider-", "hook-", "hooks-", "loop-", "context-", "orchestrator-")):
-        return "modules"
+        return "module"
     raise click.UsageError(f"is {name!r} a module or a bundle? Give --module or --bundle")
 
 
-def _without(kind: str, name: str) -> Callable[[Any, Any], Any]:
-    from amplifier_foundation.settings.edit import unset_value
-
-    return lambda path, keys: unset_value(path, ("sources", kind, name), keys)
-
-
 def _overrides(app: App) -> list[_Override]:
-    from amplifier_app_cli.commands.bundle.places import places_of
-
-    found = []
+    editor = SettingsEditor(app)
+    found: list[_Override] = []
     for kind in _KINDS:
-        for name in app.settings.get(("sources", kind)) or {}:
-            places = places_of(app, "sources", kind, name)
-            for place in places:
-                one = _Override(kind.removesuffix("s"), name, _shown(place.value), place.scope, place.where, False)
-                found.append(replace(one, used=place is places[-1]))
+        for name in app.settings.get(("sources", f"{kind}s")) or {}:
+            places = editor.places(SOURCE.at({"kind": kind, "name": name}))
+            found += [
+                _Override(kind, name, _shown(place.value), place.scope, place.where, place is places[-1])
+                for place in places
+            ]
     return found
 
 
 def _places(app: App, name: str) -> list[dict[str, Any]]:
-    """Return everything that says where a module or bundle comes from, the strongest first."""
+    """Return every source of a module or bundle, the strongest first."""
     return [*_module_places(app, name), *_bundle_places(app, name)]
 
 
@@ -197,16 +169,16 @@ def _module_places(app: App, name: str) -> list[dict[str, Any]]:
     from importlib.metadata import entry_points
 
     from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_app_cli.commands.bundle.places import places_of
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.sources.module_resolver import find_module_folder
 
+    editor = SettingsEditor(app)
     found: list[dict[str, Any]] = []
     placed = find_module_folder(name, app.project, app.home, app.environ)
     if placed is not None:
         found.append(_place("folder", str(placed[0]), placed[1]))
     for key in (("overrides", name, "source"), ("sources", "modules", name)):
-        found += [_place("module", place.value, place.where) for place in reversed(places_of(app, *key))]
+        found += [_place("module", place.value, place.where) for place in reversed(editor.places(key))]
     try:
         uses = compose_bundle().composed.modules
     except FoundationError as error:
@@ -222,10 +194,10 @@ def _module_places(app: App, name: str) -> list[dict[str, Any]]:
 
 def _bundle_places(app: App, name: str) -> list[dict[str, Any]]:
     from amplifier_app_cli.commands.bundle.compose import known_bundles
-    from amplifier_app_cli.commands.bundle.places import places_of
 
     found = [
-        _place("bundle", place.value, place.where) for place in reversed(places_of(app, "sources", "bundles", name))
+        _place("bundle", place.value, place.where)
+        for place in reversed(SettingsEditor(app).places(SOURCE.at({"kind": "bundle", "name": name})))
     ]
     known = known_bundles(app).find(name)
     if known is not None:

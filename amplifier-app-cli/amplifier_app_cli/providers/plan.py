@@ -40,10 +40,8 @@ def options_of(app: App, environ: dict[str, str], *, offline: bool) -> Options:
 
 def environ_with_keys(app: App) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the environment with the user's keys, and what is wrong with them; raises KeysError."""
-    from amplifier_app_cli.scope_options import key_store
-
     environ = dict(app.environ)
-    store = key_store(app)
+    store = app.key_store()
     store.apply(environ)
     return environ, tuple(store.warnings)
 

@@ -112,7 +112,7 @@ def test_folder_of_an_unknown_user(run: Run) -> None:
     """A `~` that leads nowhere is an error, not a folder of that name."""
     result = run("allowed", "add", "~nobody-of-that-name/x")
     assert result.exit_code == 1
-    assert "no path" in result.stderr
+    assert "is not a path" in result.stderr
 
 
 def test_links_are_followed(run: Run, project: Path, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_add_edit_remove(run: Run, home: Path) -> None:
     assert _entries(file) == [{"module": "provider-mock", "config": {"default_model": "one", "responses": ["hi"]}}]
     assert run("edit", "mock", "--model", "two", "--priority", "3", "--unset", "responses").exit_code == 0
     assert _entries(file) == [{"module": "provider-mock", "config": {"default_model": "two", "priority": 3}}]
-    assert "already" in run("edit", "mock", "--priority", "3").stderr
+    assert "unchanged" in run("edit", "mock", "--priority", "3").stderr
     refused = run("remove", "mock")
     assert refused.exit_code == 2
     assert "--yes" in refused.stderr

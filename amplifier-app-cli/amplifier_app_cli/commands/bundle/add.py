@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
-from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.app import App
 from amplifier_app_cli.failures import told
-from amplifier_app_cli.scope_options import ScopeChoice, scope_options
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from amplifier_foundation.settings import Edit, KeyStore
+from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, APP_BUNDLE, NAMED_BUNDLE, SettingsEditor, scope_options
 
 
 @click.command()
@@ -22,7 +17,7 @@ if TYPE_CHECKING:
 @click.option("--app", "is_app", is_flag=True, help="Add it to every session as well.")
 @scope_options
 @told
-def add(uri: str, name: str | None, is_app: bool, where: ScopeChoice) -> None:
+def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> None:
     """Give the bundle at URI (a path or an address) a name.
 
     It is fetched and composed first, so that only what can be used gets a name.
@@ -33,22 +28,18 @@ def add(uri: str, name: str | None, is_app: bool, where: ScopeChoice) -> None:
       amplifier bundle add ./behaviors/review.yaml --app --project
     """
     from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_app_cli.commands.bundle.places import written_path
-    from amplifier_app_cli.scope_options import change_settings
     from amplifier_foundation.bundles.loader import is_path
-    from amplifier_foundation.settings.edit import append_value, set_value
 
-    app = current_app()
     _check_name(name)
     bundle = compose_bundle(uri).bundle
     called = name or bundle.name
     _check_name(called)
-    written = written_path(app, where, uri) if is_path(uri) else uri
-    _warn_of_hidden(app, called)
-    edit = change_settings(app, where, lambda path, keys: set_value(path, ("bundle", "added", called), written, keys))
+    value = editor.written_path(uri) if is_path(uri) else uri
+    _warn_of_hidden(editor.app, called)
+    more = ", part of every session" if is_app else ""
+    editor.add(NAMED_BUNDLE, value, name=called, bundle=bundle.name, version=bundle.version, more=more)
     if is_app:
-        change_settings(app, where, lambda path, keys: append_value(path, ("bundle", "app"), written, keys))
-    app.inform(f"{called} is {bundle.name} {bundle.version}{', part of every session' if is_app else ''} ({edit.path})")
+        editor.append(APP_BUNDLE.key, value)
 
 
 @click.command()
@@ -56,7 +47,7 @@ def add(uri: str, name: str | None, is_app: bool, where: ScopeChoice) -> None:
 @click.option("--app", "is_app", is_flag=True, help="Take it out of every session; its name stays.")
 @scope_options
 @told
-def remove(name: str, is_app: bool, where: ScopeChoice) -> None:
+def remove(name: str, is_app: bool, editor: SettingsEditor) -> None:
     """Forget the name NAME that was given to a bundle; with --app, take it out of every session instead.
 
     Files are never deleted.
@@ -66,22 +57,17 @@ def remove(name: str, is_app: bool, where: ScopeChoice) -> None:
       amplifier bundle remove team
       amplifier bundle remove team --app
     """
-    from amplifier_app_cli.commands.bundle.places import elsewhere
-    from amplifier_app_cli.scope_options import change_settings
-    from amplifier_foundation.settings.edit import unset_value
-
-    app = current_app()
+    app = editor.app
     if is_app:
-        _take_out(app, name, where)
+        _remove_from_sessions(editor, name)
         return
-    edit = change_settings(app, where, lambda path, keys: unset_value(path, ("bundle", "added", name), keys))
-    if edit.changed:
-        app.inform(f"{name} is no name of a bundle any more ({edit.path})")
-    elif where.scope in (None, "user") and _forget(app, name):
-        app.inform(f"{name} is no name of a bundle any more ({app.home.registry})")
-    else:
-        _not_there(app, name, elsewhere(app, "bundle", "added", name))
-    _tell_if_used(app, name)
+    if not editor.take_out(NAMED_BUNDLE, {"name": name}):
+        if editor.scope not in (None, "user") or not _remove_from_registry(app, name):
+            _not_added(app, name, editor.elsewhere(NAMED_BUNDLE.at({"name": name})))
+        app.inform(NAMED_BUNDLE.removed.format(name=name, file=app.home.registry))
+    for place in editor.places(ACTIVE_BUNDLE.key):
+        if place.value == name:
+            app.inform(f"note: {place.where} still chooses {name}: see `amplifier bundle clear`")
 
 
 def _check_name(name: str | None) -> None:
@@ -108,33 +94,22 @@ def _warn_of_hidden(app: App, name: str) -> None:
         app.inform(f"note: {name} no longer means the bundle that comes with the program")
 
 
-def _take_out(app: App, name: str, where: ScopeChoice) -> None:
-    """Take a bundle out of every session: by its name or its address."""
-    from amplifier_app_cli.commands.bundle.places import places_of, written_path
-    from amplifier_app_cli.scope_options import change_settings
-    from amplifier_foundation.settings.edit import remove_item
-    from amplifier_foundation.settings.scopes import SettingsError
+def _remove_from_sessions(editor: SettingsEditor, name: str) -> None:
+    """Remove a bundle, given by its name or its address, from every session."""
     from amplifier_foundation.settings.settings import read_settings_file
 
-    document = read_settings_file(where.file(app))
+    document = read_settings_file(editor.file)
     added = ((document.data.get("bundle") or {}).get("added") or {}) if document is not None else {}
-    # The file has paths as they were written, so its own words are looked for first.
-    meant = [added.get(name), name, app.settings.get(("bundle", "added", name)), written_path(app, where, name)]
-    for item in dict.fromkeys(item for item in meant if item):
-
-        def without(path: Path, keys: KeyStore, item: str = item) -> Edit:
-            return remove_item(path, ("bundle", "app"), item, keys)
-
-        edit = change_settings(app, where, without)
-        if edit.changed:
-            app.inform(f"{name} is not part of every session any more ({edit.path})")
-            return
-    listed = "; ".join(f"{place.where} has {', '.join(place.value)}" for place in places_of(app, "bundle", "app"))
-    raise SettingsError(f"{where.file(app)} does not add {name!r} to every session: {listed or 'nothing is added'}")
+    # The file has paths as they were written, so its own names are looked up first.
+    known = editor.app.settings.get(("bundle", "added", name))
+    items = dict.fromkeys(item for item in (added.get(name), name, known, editor.written_path(name)) if item)
+    listed = "; ".join(f"{place.where} has {', '.join(place.value)}" for place in editor.places(APP_BUNDLE.key))
+    candidates = [{"name": name, "value": item} for item in items]
+    editor.remove(APP_BUNDLE, *candidates, hint=f": {listed or 'nothing is added'}")
 
 
-def _forget(app: App, name: str) -> bool:
-    """Take a name out of the registry file, which other programs write too; return whether it was there."""
+def _remove_from_registry(app: App, name: str) -> bool:
+    """Remove a name from the registry file, which other programs write too; return whether it had it."""
     import json
 
     from amplifier_foundation.files import locked, replace_file
@@ -146,7 +121,7 @@ def _forget(app: App, name: str) -> bool:
         try:
             data = json.loads(path.read_bytes().decode("utf-8-sig"))
         except (ValueError, RecursionError):
-            return False  # whoever looks names up in it tells that it cannot be read
+            return False  # looking names up in it reports that it cannot be read
         bundles = data.get("bundles") if isinstance(data, dict) else None
         if not isinstance(bundles, dict) or name not in bundles:
             return False
@@ -155,7 +130,7 @@ def _forget(app: App, name: str) -> bool:
     return True
 
 
-def _not_there(app: App, name: str, where: str) -> NoReturn:
+def _not_added(app: App, name: str, elsewhere: str) -> NoReturn:
     from amplifier_app_cli.commands.bundle.compose import known_bundles
     from amplifier_foundation.bundles.bundle import BundleNotFoundError
     from amplifier_foundation.errors import did_you_mean
@@ -166,16 +141,8 @@ def _not_there(app: App, name: str, where: str) -> NoReturn:
         raise BundleNotFoundError(f"{name!r} was not added: it is the file {known.reference}; delete that to remove it")
     if known is not None and known.origin == "product":
         raise BundleNotFoundError(f"{name!r} comes with the program and stays")
-    if where:
-        raise BundleNotFoundError(f"{name!r} is not there{where}")
+    if elsewhere:
+        raise BundleNotFoundError(f"{name!r} is not set in this scope{elsewhere}")
     names = [one.name for one in registry.list() if one.origin in ("settings", "registry")]
     hint = did_you_mean(name, names) if names else "no bundle was added"
     raise BundleNotFoundError(f"there is no bundle named {name!r}: {hint}")
-
-
-def _tell_if_used(app: App, name: str) -> None:
-    from amplifier_app_cli.commands.bundle.places import places_of
-
-    for place in places_of(app, "bundle", "active"):
-        if place.value == name:
-            app.inform(f"note: {place.where} still chooses {name}: see `amplifier bundle clear`")

@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import told
-from amplifier_app_cli.scope_options import ScopeChoice, scope_options
+from amplifier_app_cli.settings_editor import PROVIDER, SettingsEditor, scope_options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from amplifier_app_cli.app import App
     from amplifier_app_cli.providers.known import KnownProvider
-    from amplifier_foundation.settings import KeyStore
-    from amplifier_foundation.settings.edit import Edit
+    from amplifier_foundation.settings import KeyStore, Scope
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -69,7 +65,7 @@ def add(
     source: str | None,
     key_stdin: bool,
     config: dict[str, Any],
-    where: ScopeChoice,
+    editor: SettingsEditor,
 ) -> None:
     """Configure a provider.
 
@@ -91,14 +87,14 @@ def add(
     )
     from amplifier_app_cli.ui.say import complain
 
-    app = current_app()
+    app = editor.app
     type_ = type_ or ask_for_type(app)
     known = known_provider(type_)
     if known is None and source is None:
         _unknown(type_)
     module = known.module if known is not None else type_
     entry_name = name or module
-    if settings_entry(app, entry_name, where.scope or "user") is not None:
+    if settings_entry(app, entry_name, editor.scope or "user") is not None:
         raise click.UsageError(f"{entry_name} is configured already: change it with `amplifier provider edit`")
     try:
         require_module(app, module, source)
@@ -107,8 +103,8 @@ def add(
     if known is not None:
         config = with_address(app, known, config)
         keep_key(app, known, from_stdin=key_stdin, is_given="api_key" in config)
-    write_entry(app, where, ProviderEntry(entry_name, module, source, config))
-    app.inform(f"{entry_name} is configured in {where.file(app)}; try it: `amplifier provider test {entry_name}`")
+    write_entry(editor, ProviderEntry(entry_name, module, source, config))
+    app.inform(PROVIDER.added.format(name=entry_name, file=editor.file))
 
 
 @click.command()
@@ -117,7 +113,7 @@ def add(
 @_config_options
 @scope_options
 @told
-def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], where: ScopeChoice) -> None:
+def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: SettingsEditor) -> None:
     """Change the configuration of a provider.
 
     \b
@@ -130,24 +126,23 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], where: Scope
     """
     from amplifier_app_cli.providers.known import known_provider
     from amplifier_app_cli.providers.settings import ProviderEntry, write_entry
-    from amplifier_app_cli.scope_options import change_settings
 
-    app = current_app()
+    app = editor.app
     key, module, scope = _named(app, name)
     known = known_provider(module)
     if known is not None:
         config = _renamed(known, config)
-    place = where if where.scope is not None or scope is None else ScopeChoice(scope)  # type: ignore[arg-type]
+    editor = editor if editor.scope is not None else SettingsEditor(app, scope)
     if not config and not unset:
         if not app.can_ask:
             raise click.UsageError(
                 "say what to change: --model, --priority, --base-url, --key-from-env, --set, --unset"
             )
         config = {"default_model": click.prompt("Model", err=True)}
-    changed = write_entry(app, place, ProviderEntry(key, module, None, config)) if config else False
+    changed = write_entry(editor, ProviderEntry(key, module, None, config)) if config else False
     for field in unset:
-        changed |= change_settings(app, place, _removal(key, "config", field)).changed
-    app.inform(f"{key} {'changed' if changed else 'is like that already'}: {place.file(app)}")
+        changed |= editor.unset((*PROVIDER.at({"name": key}), "config", field)).changed
+    app.inform(f"{key} {'changed' if changed else 'is unchanged'}: {editor.file}")
 
 
 @click.command()
@@ -155,7 +150,7 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], where: Scope
 @click.option("-f", "--yes", "--force", "is_sure", is_flag=True, help="Do not ask.")
 @scope_options
 @told
-def remove(name: str, is_sure: bool, where: ScopeChoice) -> None:
+def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
     """Take a provider out of the settings.
 
     \b
@@ -165,32 +160,19 @@ def remove(name: str, is_sure: bool, where: ScopeChoice) -> None:
 
     Its key stays; `amplifier keys remove` forgets that.
     """
-    from amplifier_app_cli.scope_options import change_settings
     from amplifier_foundation.settings import SettingsError
 
-    app = current_app()
+    app = editor.app
     key, _, scope = _named(app, name)
     if scope is None:
-        raise SettingsError(
-            f"{key} is not in settings but in the bundle: change the bundle, or choose another provider"
-        )
-    place = where if where.scope is not None else ScopeChoice(scope)  # type: ignore[arg-type]
-    app.confirm(f"Take {key} out of {place.file(app)}?", is_sure, f"give --yes to take {key} out of the settings")
-    edit = change_settings(app, place, _removal(key))
-    if not edit.changed:
-        raise SettingsError(f"{key} is not in {edit.path}, but in the scope {scope}: add --scope {scope}")
-    app.inform(f"{key} is not in {edit.path} any more")
-
-
-def _removal(*inner: str) -> Callable[[Path, KeyStore], Edit]:
-    """Return the change of a settings file that takes out something of its providers."""
-    from amplifier_foundation.settings.edit import unset_value
-
-    return lambda file, keys: unset_value(file, ("config", "providers", *inner), keys)
+        raise SettingsError(f"{key} is in the bundle, not in settings: change the bundle, or choose another provider")
+    editor = editor if editor.scope is not None else SettingsEditor(app, scope)
+    app.confirm(f"Take {key} out of {editor.file}?", is_sure, f"give --yes to take {key} out of the settings")
+    editor.remove(PROVIDER, {"name": key})
 
 
 def ask_for_type(app: App) -> str:
-    """Return the provider that the user picks from those that can be used; raises UsageError with nobody to ask."""
+    """Return the provider that the user picks from the installed ones; raises UsageError without a terminal."""
     from amplifier_app_cli.providers.known import KNOWN, is_installed
     from amplifier_app_cli.ui.say import say
 
@@ -204,9 +186,9 @@ def ask_for_type(app: App) -> str:
 
 
 def with_address(app: App, known: KnownProvider, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration with the address under the provider's own name; one that is needed is asked for.
+    """Return the configuration with the address under the key of the provider; a required one is asked for.
 
-    Nobody to ask is no fault: what has to be set is said.
+    Without a terminal, a message says what to set.
     """
     from amplifier_app_cli.providers.plan import environ_with_keys
 
@@ -226,14 +208,13 @@ def _renamed(known: KnownProvider, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_key(app: App, known: KnownProvider, *, from_stdin: bool, is_given: bool) -> bool:
-    """See to it that a provider has its key: piped in, set already, or asked for; tell whether one was kept now.
+    """Make sure that a provider has its key: piped in, set already, or asked for; return whether one was kept now.
 
-    Nobody to ask is no fault: what has to be set is said.
+    Without a terminal, a message says what to set.
     """
     from amplifier_app_cli.providers.plan import environ_with_keys
-    from amplifier_app_cli.scope_options import key_store
 
-    store = key_store(app)
+    store = app.key_store()
     was_kept = False
     if from_stdin:
         if not known.variables:
@@ -258,8 +239,8 @@ def _keep(app: App, store: KeyStore, variable: str) -> bool:
     return True
 
 
-def _named(app: App, name: str) -> tuple[str, str, str | None]:
-    """Return name, module and scope of the entry that the user means; no scope for one that is only in the bundle."""
+def _named(app: App, name: str) -> tuple[str, str, Scope | None]:
+    """Return name, module and scope of the entry that the user means; None as scope of one in the bundle."""
     from amplifier_app_cli.providers.choice import find_entry
     from amplifier_app_cli.providers.plan import provider_plan
     from amplifier_app_cli.providers.settings import settings_entry
@@ -271,8 +252,8 @@ def _named(app: App, name: str) -> tuple[str, str, str | None]:
         from amplifier_foundation.settings import SettingsError
 
         names = [str(known.get("id") or known.get("module")) for known in entries]
-        hint = did_you_mean(name, names) if names else "settings configure none: `amplifier provider add`"
-        raise SettingsError(f"there is no provider {name!r} in settings: {hint}")
+        hint = did_you_mean(name, names) if names else "add one with `amplifier provider add`"
+        raise SettingsError(f"settings have no provider {name!r}: {hint}")
     key = str(entry.get("id") or entry["module"])
     found = settings_entry(app, key)
     return key, str(entry["module"]), found[0] if found is not None else None
@@ -295,4 +276,4 @@ def _unknown(type_: str) -> None:
     from amplifier_foundation.errors import did_you_mean
 
     hint = did_you_mean(type_, [known.id for known in KNOWN])
-    raise click.UsageError(f"there is no provider {type_!r}: {hint} A module of your own needs --source URI")
+    raise click.UsageError(f"unknown provider {type_!r}: {hint} Your own module needs --source URI")
