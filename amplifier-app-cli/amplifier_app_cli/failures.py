@@ -92,8 +92,8 @@ def _said_by_system(error: OSError) -> str:
     return f"{os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename}: {error.strerror}"
 
 
-def told(command: Function) -> Function:
-    """Decorate a command: faults that the user can do something about end it with a message and their exit code.
+def report_errors(command: Function) -> Function:
+    """Decorate a command: errors that the user can act on end it with a message and their exit code.
 
     With `--format json` the message is `{"status": "error", "code", "error"}` on standard output as well, so that a
     program that reads it is not left with nothing.
@@ -104,7 +104,7 @@ def told(command: Function) -> Function:
         try:
             return command(*arguments, **options)
         except click.ClickException:
-            raise  # click tells it
+            raise  # click reports it
         except BrokenPipeError:
             raise  # click ends quietly: the reader has seen enough
         except Exception as error:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.failures import described, exit_code_of, told
+from amplifier_app_cli.failures import described, exit_code_of, report_errors
 from amplifier_app_cli.ui.records import format_option
 from amplifier_core.llm_errors import RateLimitError
 from amplifier_foundation.errors import FoundationError
@@ -62,7 +62,7 @@ def test_all_missing_modules_are_listed() -> None:
 def _command(error: BaseException) -> click.Command:
     @click.command()
     @format_option
-    @told
+    @report_errors
     def command(output_format: str) -> None:
         raise error
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def agents() -> None:
 @agents.command("list")
 @_BUNDLE_OPTION
 @format_option
-@told
+@report_errors
 def list_agents(bundle: str | None, output_format: str) -> None:
     """List the agents of a bundle by the names that callers use.
 
@@ -63,7 +63,7 @@ def list_agents(bundle: str | None, output_format: str) -> None:
 @click.argument("name")
 @_BUNDLE_OPTION
 @format_option
-@told
+@report_errors
 def show(name: str, bundle: str | None, output_format: str) -> None:
     """Print the agent NAME: what it is told, and what it may use.
 
@@ -91,7 +91,7 @@ def show(name: str, bundle: str | None, output_format: str) -> None:
 
 @agents.command()
 @format_option
-@told
+@report_errors
 def dirs(output_format: str) -> None:
     """List the folders that agents are looked for in.
 

@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def approval() -> None:
 @approval.command(name="list", short_help="List the calls that wait.")
 @click.argument("session", required=False)
 @format_option
-@told
+@report_errors
 def list_calls(session: str | None, output_format: str) -> None:
     """List the calls of SESSION that wait, or of all sessions of this project.
 
@@ -78,7 +78,7 @@ def list_calls(session: str | None, output_format: str) -> None:
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("-y", "--yes", is_flag=True, help="Do not wait for the pages of a long call to be read.")
 @format_option
-@told
+@report_errors
 def allow(session: str, calls: tuple[str, ...], yes: bool, output_format: str) -> None:
     """Allow the calls of SESSION that wait, once: all of them, or those with the ids CALL.
 
@@ -99,7 +99,7 @@ def allow(session: str, calls: tuple[str, ...], yes: bool, output_format: str) -
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("--reason", default="", help="Why, for the model to read.")
 @format_option
-@told
+@report_errors
 def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) -> None:
     """Deny the calls of SESSION that wait: all of them, or those with the ids CALL.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 
 _PROGRAM: Final = "amplifier"
 _VARIABLE: Final = "_AMPLIFIER_COMPLETE"
@@ -21,7 +21,7 @@ _END: Final = "# <<< amplifier completion <<<"
 
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
-@told
+@report_errors
 def completion(shell: str) -> None:
     """Print the script that lets SHELL complete commands.
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 import click
 
 from amplifier_app_cli.app import App
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ADDED_FOLDER, FOLDER, SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.records import format_option, print_json
 
@@ -66,7 +66,7 @@ def _add_commands(group: click.Group, word: Word) -> None:
     @click.argument("path")
     @scope_options
     @format_option
-    @told
+    @report_errors
     def add(path: str, editor: SettingsEditor, output_format: str) -> None:
         _add(editor, word, path, output_format)
 
@@ -81,7 +81,7 @@ def _add_commands(group: click.Group, word: Word) -> None:
     @click.argument("path")
     @scope_options
     @format_option
-    @told
+    @report_errors
     def remove(path: str, editor: SettingsEditor, output_format: str) -> None:
         _remove(editor, word, path, output_format)
 
@@ -97,7 +97,7 @@ def _add_commands(group: click.Group, word: Word) -> None:
     )
     @scope_options
     @format_option
-    @told
+    @report_errors
     def list_(editor: SettingsEditor, output_format: str) -> None:
         _list(editor, word, output_format)
 

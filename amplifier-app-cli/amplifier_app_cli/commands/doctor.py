@@ -12,7 +12,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 @click.command()
 @format_option
-@told
+@report_errors
 def doctor(output_format: str) -> None:
     """Check everything that a run needs.
 

@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -37,7 +37,7 @@ class _Wishes:
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it in keys.env.")
 @click.option("-B", "--bundle", help="The bundle to use when a run names none.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Ask nothing: what is not given stays as it is.")
-@told
+@report_errors
 def init(
     provider: str | None,
     model: str | None,

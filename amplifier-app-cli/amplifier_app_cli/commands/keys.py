@@ -9,7 +9,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def keys() -> None:
 @click.argument("name")
 @click.argument("more", nargs=-1, metavar="")
 @click.option("--keyring", is_flag=True, help="Keep the value in the keyring of the system, not in the file.")
-@told
+@report_errors
 def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
     """Keep the key NAME.
 
@@ -68,7 +68,7 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
 
 @keys.command(name="list")
 @format_option
-@told
+@report_errors
 def list_(output_format: str) -> None:
     """Print which keys there are.
 
@@ -100,7 +100,7 @@ def list_(output_format: str) -> None:
 @keys.command()
 @click.argument("name")
 @click.option("-f", "--yes", "--force", "is_sure", is_flag=True, help="Do not ask.")
-@told
+@report_errors
 def remove(name: str, is_sure: bool) -> None:
     """Forget the key NAME.
 

@@ -11,7 +11,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _parsed(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @click.option("--no-install", is_flag=True, help="Does nothing: a reset installs nothing. For older scripts.")
 @format_option
-@told
+@report_errors
 def reset(
     remove: tuple[str, ...] | None,
     preserve: tuple[str, ...] | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.run.command import (
     answer,
     converse,
@@ -56,7 +56,7 @@ def _history_options(command: Function) -> Function:
 @_history_options
 @output_options
 @run_options
-@told
+@report_errors
 def continue_(prompt: str | None, **wishes: Any) -> None:
     """Go on with the newest session of this project: chat, or answer PROMPT.
 
@@ -78,7 +78,7 @@ def continue_(prompt: str | None, **wishes: Any) -> None:
 @_history_options
 @output_options
 @run_options
-@told
+@report_errors
 def resume(session: str | None, prompt: str | None, limit: int, **wishes: Any) -> None:
     """Go on with SESSION (an id, its beginning, or a name), or choose one: chat, or answer PROMPT.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.records import format_option, print_json
 
@@ -35,7 +35,7 @@ def settings() -> None:
 @click.argument("key")
 @scope_options
 @format_option
-@told
+@report_errors
 def get(key: str, editor: SettingsEditor, output_format: str) -> None:
     """Print the value of KEY.
 
@@ -62,7 +62,7 @@ def get(key: str, editor: SettingsEditor, output_format: str) -> None:
 @click.option("--string", "is_text", is_flag=True, help="Take VALUE as it is, also when it looks like a number.")
 @scope_options
 @format_option
-@told
+@report_errors
 def set_(key: str, value: str, is_text: bool, editor: SettingsEditor, output_format: str) -> None:
     """Set KEY to VALUE.
 
@@ -89,7 +89,7 @@ def set_(key: str, value: str, is_text: bool, editor: SettingsEditor, output_for
 @click.argument("key")
 @scope_options
 @format_option
-@told
+@report_errors
 def unset(key: str, editor: SettingsEditor, output_format: str) -> None:
     """Take KEY out of a scope's settings.
 
@@ -114,7 +114,7 @@ def unset(key: str, editor: SettingsEditor, output_format: str) -> None:
 @settings.command(name="list")
 @scope_options
 @format_option
-@told
+@report_errors
 def list_(editor: SettingsEditor, output_format: str) -> None:
     """Print every setting and its scope.
 
@@ -143,7 +143,7 @@ def list_(editor: SettingsEditor, output_format: str) -> None:
 @click.argument("key", required=False)
 @click.option("--session", metavar="ID", help="Count the settings of this session too.")
 @format_option
-@told
+@report_errors
 def explain(key: str | None, session: str | None, output_format: str) -> None:
     """Say which file and line set KEY.
 

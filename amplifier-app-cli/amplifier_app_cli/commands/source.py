@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import click
 
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SOURCE, SettingsEditor, scope_options
 from amplifier_app_cli.ui.records import format_option, print_json
 
@@ -51,7 +51,7 @@ def source() -> None:
 @click.argument("uri", metavar="URI")
 @_kind_options
 @scope_options
-@told
+@report_errors
 def add(name: str, uri: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) -> None:
     """Take the module or bundle ID from URI, wherever it is named.
 
@@ -71,7 +71,7 @@ def add(name: str, uri: str, is_module: bool, is_bundle: bool, editor: SettingsE
 @click.argument("name", metavar="ID")
 @_kind_options
 @scope_options
-@told
+@report_errors
 def remove(name: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) -> None:
     """Take the module or bundle ID from where its bundle says again.
 
@@ -85,7 +85,7 @@ def remove(name: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) 
 
 @source.command("list")
 @format_option
-@told
+@report_errors
 def list_sources(output_format: str) -> None:
     """List all places that settings name, and which of them count.
 
@@ -109,7 +109,7 @@ def list_sources(output_format: str) -> None:
 @source.command()
 @click.argument("name", metavar="ID")
 @format_option
-@told
+@report_errors
 def show(name: str, output_format: str) -> None:
     """Print where the module or bundle ID comes from, and who says so; the first line counts.
 

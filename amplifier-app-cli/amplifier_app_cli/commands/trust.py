@@ -12,7 +12,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class _Sight:
 @click.option("--list", "is_list", is_flag=True, help="Print which projects are trusted.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @format_option
-@told
+@report_errors
 def trust(
     path: Path | None, bundle: str | None, revoke: bool, is_list: bool, is_sure: bool, output_format: str
 ) -> None:

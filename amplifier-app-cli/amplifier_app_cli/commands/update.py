@@ -7,7 +7,7 @@ import sys
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
 
@@ -16,7 +16,7 @@ from amplifier_app_cli.ui.records import format_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @format_option
-@told
+@report_errors
 def update(check_only: bool, yes: bool, trust: bool, output_format: str) -> None:
     """Fetch newer states of everything that the bundle which runs here uses: bundles and modules.
 

@@ -8,7 +8,7 @@ import click
 
 from amplifier_app_cli import __version__
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import print_json
 
 _PROGRAM: Final = "amplifier"
@@ -19,7 +19,7 @@ _PARTS: Final = ("amplifier-core", "amplifier-kit", "amplifier-foundation", "amp
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("-v", "--verbose", "is_verbose", is_flag=True, help="Print the versions of all parts too.")
-@told
+@report_errors
 def version(as_json: bool, is_verbose: bool) -> None:
     """Print the version of the program and of its parts.
 

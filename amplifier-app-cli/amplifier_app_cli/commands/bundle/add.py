@@ -7,7 +7,7 @@ from typing import NoReturn
 import click
 
 from amplifier_app_cli.app import App
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, APP_BUNDLE, NAMED_BUNDLE, SettingsEditor, scope_options
 
 
@@ -16,7 +16,7 @@ from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, APP_BUNDLE, NAMED_B
 @click.option("-n", "--name", "name", help="What to call it; the name it gives itself by default.")
 @click.option("--app", "is_app", is_flag=True, help="Add it to every session as well.")
 @scope_options
-@told
+@report_errors
 def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> None:
     """Give the bundle at URI (a path or an address) a name.
 
@@ -46,7 +46,7 @@ def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> Non
 @click.argument("name")
 @click.option("--app", "is_app", is_flag=True, help="Take it out of every session; its name stays.")
 @scope_options
-@told
+@report_errors
 def remove(name: str, is_app: bool, editor: SettingsEditor) -> None:
     """Forget the name NAME that was given to a bundle; with --app, take it out of every session instead.
 

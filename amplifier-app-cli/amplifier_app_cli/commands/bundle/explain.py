@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @click.option("-k", "--key", "prefix", help="Only values at this dotted key and below it.")
 @format_option
-@told
+@report_errors
 def explain(name: str | None, prefix: str | None, output_format: str) -> None:
     """Say of every value of a bundle which file and line set it, and which values it took the place of.
 

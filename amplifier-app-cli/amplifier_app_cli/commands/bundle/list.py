@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ListedBundle:
 @click.command("list")
 @click.option("-a", "--all", "with_included", is_flag=True, help="Also list bundles that came with others only.")
 @format_option
-@told
+@report_errors
 def list_bundles(with_included: bool, output_format: str) -> None:
     """List the bundles there are: of the project, yours, and those that come with the program.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--check", "is_check", is_flag=True, help="Change nothing; exit with 1 when the lock would change.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @format_option
-@told
+@report_errors
 def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> None:
     """Write the lock of the bundle NAME (else of the one that runs here): what is pinned stays, what is new is pinned.
 

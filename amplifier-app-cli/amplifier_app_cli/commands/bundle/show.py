@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", required=False)
 @format_option
-@told
+@report_errors
 def show(name: str | None, output_format: str) -> None:
     """Print what the bundle NAME (a name, a path or an address; else the one that runs here) is made of.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor, scope_options
 from amplifier_app_cli.ui.records import format_option, print_json
 
@@ -13,7 +13,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 @click.command()
 @click.argument("name")
 @scope_options
-@told
+@report_errors
 def use(name: str, editor: SettingsEditor) -> None:
     """Choose the bundle NAME (a name, a path or an address) to run when none is named.
 
@@ -39,7 +39,7 @@ def use(name: str, editor: SettingsEditor) -> None:
 @click.command()
 @click.option("--all", "everywhere", is_flag=True, help="In every scope.")
 @scope_options
-@told
+@report_errors
 def clear(everywhere: bool, editor: SettingsEditor) -> None:
     """Choose no bundle any more: the default runs, or what another scope chooses.
 
@@ -59,7 +59,7 @@ def clear(everywhere: bool, editor: SettingsEditor) -> None:
 
 @click.command()
 @format_option
-@told
+@report_errors
 def current(output_format: str) -> None:
     """Print the bundle that runs in this folder when none is named, and who chose it.
 

@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("path", type=click.Path())
 @click.option("--part", "is_part", is_flag=True, help="It is to be included: it needs no loop, context or provider.")
 @format_option
-@told
+@report_errors
 def validate(path: str, is_part: bool, output_format: str) -> None:
     """Check the bundle at PATH, a file or a folder, with everything it includes; exit with 1 when it has a fault.
 

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from amplifier_app_cli.app import App
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import MODULE, MODULE_SOURCE, SettingsEditor, scope_options
 from amplifier_core.plan import MODULE_SECTIONS
 
@@ -20,7 +20,7 @@ _LISTS: Final = {kind: section for section, kind in MODULE_SECTIONS.items()}
 @click.option("-s", "--source", "source", metavar="URI", help="Where it comes from; not needed for an installed one.")
 @click.option("-t", "--type", "kind", type=click.Choice(list(_LISTS)), help="Its type; by default, what its ID says.")
 @scope_options
-@told
+@report_errors
 def add(module_id: str, source: str | None, kind: str | None, editor: SettingsEditor) -> None:
     """Add the module ID to every session.
 
@@ -48,7 +48,7 @@ def add(module_id: str, source: str | None, kind: str | None, editor: SettingsEd
 @click.command()
 @click.argument("module_id", metavar="ID")
 @scope_options
-@told
+@report_errors
 def remove(module_id: str, editor: SettingsEditor) -> None:
     """Take the module ID, which settings add, out of every session again.
 

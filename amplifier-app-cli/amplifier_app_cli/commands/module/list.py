@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _TYPES = ["provider", "tool", "hook", "orchestrator", "context"]
 @click.command("list")
 @click.option("-t", "--type", "kind", type=click.Choice(_TYPES), help="Only modules of this type.")
 @format_option
-@told
+@report_errors
 def list_modules(kind: str | None, output_format: str) -> None:
     """List the modules that are installed, and those that the bundle which runs here names.
 
@@ -36,7 +36,7 @@ def list_modules(kind: str | None, output_format: str) -> None:
 
 @click.command()
 @format_option
-@told
+@report_errors
 def current(output_format: str) -> None:
     """List the modules of the bundle that runs here, with your settings.
 
@@ -50,7 +50,7 @@ def current(output_format: str) -> None:
 @click.command()
 @click.argument("module_id", metavar="ID")
 @format_option
-@told
+@report_errors
 def show(module_id: str, output_format: str) -> None:
     """Print what is known of the module ID: its package, its config keys, and where the bundle here uses it.
 

@@ -11,7 +11,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @format_option
-@told
+@report_errors
 def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, output_format: str) -> None:
     """Fetch newer states of the modules (or of ID alone) of the bundle that runs here, and lock them.
 

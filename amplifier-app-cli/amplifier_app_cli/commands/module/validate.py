@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import print_json
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _PASSED, _FAILED = 0, 1
 @click.option(
     "-b", "--behavioral", "is_behavioral", is_flag=True, help="Also run the tests of its type (needs pytest)."
 )
-@told
+@report_errors
 def validate(path: Path, kind: str | None, output_format: str, is_verbose: bool, is_behavioral: bool) -> None:
     """Check the module at PATH, its folder, its package or a Python file; exit with 1 when it fails.
 

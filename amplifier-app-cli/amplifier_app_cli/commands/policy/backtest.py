@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.policy.load import days_option
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _EXAMPLES: Final = 10
 @days_option
 @click.option("-a", "--all-projects", is_flag=True, help="Look at the sessions of all projects.")
 @format_option
-@told
+@report_errors
 def backtest(file: Path | None, days: float, all_projects: bool, output_format: str) -> None:
     """Judge what past sessions did by rules of now: what would have been allowed, asked for or denied.
 

@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @format_option
-@told
+@report_errors
 def check(files: tuple[Path, ...], output_format: str) -> None:
     """Check FILES, or every policy file that counts here; exit with 1 when one has a problem.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _KNOWN = ("filesystem.read", "filesystem.write", "process.exec", "network.fetch"
 @click.option("--fetch", "fetch", metavar="URL", help="An address to fetch.")
 @click.option("--tool", "tool", metavar="NAME", help="The tool that does it; alone: the tool itself.")
 @format_option
-@told
+@report_errors
 def explain(
     words: tuple[str, ...],
     command: str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @format_option
-@told
+@report_errors
 def list_rules(output_format: str) -> None:
     """List the rules that hold in this project, those of the program last; remembered ones have an id.
 
@@ -49,7 +49,7 @@ def list_rules(output_format: str) -> None:
 @click.command()
 @click.argument("rule_id", metavar="ID")
 @format_option
-@told
+@report_errors
 def revoke(rule_id: str, output_format: str) -> None:
     """Take back the remembered rule ID, or the one whose id begins so; `amplifier policy list` shows ids.
 

@@ -8,7 +8,7 @@ import click
 
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.policy.load import days_option
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--write", "scope", type=click.Choice(["user", "local"]), help="Put the rules into your policy file.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask before writing.")
 @format_option
-@told
+@report_errors
 def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_format: str) -> None:
     """Propose rules from what you granted in this project in the last days.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import PROVIDER, SettingsEditor, scope_options
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _config_options(command: Function) -> Function:
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it.")
 @_config_options
 @scope_options
-@told
+@report_errors
 def add(
     type_: str | None,
     name: str | None,
@@ -112,7 +112,7 @@ def add(
 @click.option("--unset", "unset", multiple=True, metavar="KEY", help="Take a setting out (may be repeated).")
 @_config_options
 @scope_options
-@told
+@report_errors
 def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: SettingsEditor) -> None:
     """Change the configuration of a provider.
 
@@ -149,7 +149,7 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
 @click.argument("name")
 @click.option("-f", "--yes", "--force", "is_sure", is_flag=True, help="Do not ask.")
 @scope_options
-@told
+@report_errors
 def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
     """Take a provider out of the settings.
 

@@ -9,7 +9,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -23,7 +23,7 @@ _LOCAL: Final = "provider-local"
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Download what has to be downloaded, without asking.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of those that are there.")
 @click.option("--force", is_flag=True, help="Install again what is there already.")
-@told
+@report_errors
 def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, force: bool) -> None:
     """Bring what providers need.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(name="list")
 @format_option
-@told
+@report_errors
 def list_(output_format: str) -> None:
     """Print the known providers and the state of each.
 
@@ -35,7 +35,7 @@ def list_(output_format: str) -> None:
 
 @click.command()
 @format_option
-@told
+@report_errors
 def manage(output_format: str) -> None:
     """Print the providers, and what can be done with them.
 

@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", required=False)
 @format_option
-@told
+@report_errors
 def test(name: str | None, output_format: str) -> None:
     """Send one tiny request to a provider.
 
@@ -51,7 +51,7 @@ def test(name: str | None, output_format: str) -> None:
 @click.command()
 @click.argument("name", required=False)
 @format_option
-@told
+@report_errors
 def models(name: str | None, output_format: str) -> None:
     """Print the models of a provider.
 

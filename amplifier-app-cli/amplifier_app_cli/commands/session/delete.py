@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("session")
 @click.option("-f", "--force", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @format_option
-@told
+@report_errors
 def delete(session: str, is_sure: bool, output_format: str) -> None:
     """Delete SESSION and the sessions that it started. Its forks stay.
 
@@ -73,7 +73,7 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
 @click.option("-f", "--force", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @format_option
-@told
+@report_errors
 def cleanup(
     days: float,
     all_projects: bool,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.export import ExportFormat
@@ -29,7 +29,7 @@ _STDOUT: Final = "-"
 )
 @click.option("-o", "--output", metavar="FILE", help="The file or folder to write to; - is standard output.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite FILE.")
-@told
+@report_errors
 def export(session: str, form: str | None, output: str | None, force: bool) -> None:
     """Write SESSION to a file, in the current folder under its id unless FILE is given, and print the file's path.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("-n", "--name", help="What to call the copy.")
 @click.option("--no-events", is_flag=True, help="Copy the conversation without the log.")
 @format_option
-@told
+@report_errors
 def fork(
     session: str, at_turn: int | None, at_event: int | None, name: str | None, no_events: bool, output_format: str
 ) -> None:

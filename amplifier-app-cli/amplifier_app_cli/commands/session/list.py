@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="With the sessions they started and their forks below them; of one session alone when its ID is given.",
 )
 @format_option
-@told
+@report_errors
 def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str | None, output_format: str) -> None:
     """List the sessions of this project, the most recently active first.
 

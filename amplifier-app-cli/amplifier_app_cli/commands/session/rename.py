@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
 
@@ -13,7 +13,7 @@ from amplifier_app_cli.ui.records import format_option
 @click.argument("session")
 @click.argument("name")
 @format_option
-@told
+@report_errors
 def rename(session: str, name: str, output_format: str) -> None:
     """Give SESSION the name NAME, by which it can be found; an empty one takes the name away.
 

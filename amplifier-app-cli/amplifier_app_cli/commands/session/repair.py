@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("session")
 @click.option("--rewind", "is_rewind", is_flag=True, help="Go back to the last turn before which all is well.")
 @format_option
-@told
+@report_errors
 def repair(session: str, is_rewind: bool, output_format: str) -> None:
     """Say what is wrong with the conversation of SESSION, and mend it.
 

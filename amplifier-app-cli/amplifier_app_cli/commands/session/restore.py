@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Put files back although somebody else has changed them since.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @format_option
-@told
+@report_errors
 def restore(
     session: str,
     checkpoint: str | None,

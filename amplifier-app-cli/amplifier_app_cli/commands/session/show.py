@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_kit.engine.usage import UsageRecord
@@ -42,7 +42,7 @@ class _Known:
 @click.argument("session")
 @click.option("-T", "--with-transcript", is_flag=True, help="With the conversation.")
 @format_option
-@told
+@report_errors
 def show(session: str, with_transcript: bool, output_format: str) -> None:
     """Show SESSION: when it was, what it used and cost, what it is made of, what it started, and its forks.
 

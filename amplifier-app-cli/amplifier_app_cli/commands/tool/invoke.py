@@ -11,7 +11,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import json_text, print_json
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to print the result.",
 )
-@told
+@report_errors
 def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool, output_format: str) -> None:
     """Run the tool NAME once and print what it answers.
 

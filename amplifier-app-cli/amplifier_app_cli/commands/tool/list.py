@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.failures import told
+from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 
@@ -16,7 +16,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 @click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @format_option
-@told
+@report_errors
 def list_tools(bundle: str | None, trust: bool, output_format: str) -> None:
     """List the tools of a bundle, by the names that a model calls them.
 
@@ -44,7 +44,7 @@ def list_tools(bundle: str | None, trust: bool, output_format: str) -> None:
 @click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @format_option
-@told
+@report_errors
 def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None:
     """Print what the tool NAME does, what it takes, and the permission it needs.
 
