@@ -5,11 +5,11 @@
 A child of a bundle that is in use anyway, with the usual tools and hooks and several agents, is compared with the same
 session started by itself, one after the other in one process: what the child takes longer is the price of starting it
 from another session (its plan, its budget, its place in the tree, its result on disk). The lower quartile of the rounds
-counts: what else the machine did at the time only ever adds. And sessions are told to stop whose children wait for
-their models, or run commands, in the process of their parent or in processes of their own. At once, that takes until
-the last child has closed its log and the last command is gone; after their step, from the end of the commands on. The
-best of three counts. Prints a table, or with --json one object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits
-1 when a target is missed.
+counts: what else the machine did at the time only ever adds. And
+sessions are told to stop whose children wait for their models, or run commands. At once, that takes until the last
+child has closed its log and the last command is gone; after their step, from the end of the commands on. The best of
+three counts. Prints a table, or with --json one object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a
+target is missed.
 """
 
 from __future__ import annotations
@@ -83,13 +83,11 @@ class Stopping(NamedTuple):
 
     number: int
     has_command: bool = False
-    has_own_process: bool = False
     is_at_once: bool = True
 
     def __str__(self) -> str:
         doing = "whose commands run" if self.has_command else "who wait for their models"
-        place = " in processes of their own" if self.has_own_process else ""
-        return f"stop {self.number} children{place} {doing}, {'at once' if self.is_at_once else 'after their step'}"
+        return f"stop {self.number} children {doing}, {'at once' if self.is_at_once else 'after their step'}"
 
     def script(self, folder: Path) -> dict[str, Any]:
         """Return what the model of each child says: with a command, one that waits to be allowed to end."""
@@ -104,8 +102,6 @@ STOPPED = (
     Stopping(50),
     Stopping(10, has_command=True),
     Stopping(10, has_command=True, is_at_once=False),
-    Stopping(4, has_command=True, has_own_process=True),
-    Stopping(4, has_command=True, has_own_process=True, is_at_once=False),
 )
 
 
@@ -142,8 +138,7 @@ async def stop_time(folder: Path, what: Stopping) -> float:
     prepared = Prepared.from_plan(plan, folder / "home", folder, name="stop")
     async with SessionRuntime(prepared, on_child_event=hear) as runtime:
         spawn = runtime.session.coordinator.get_capability("session.spawn")
-        more = {"use_subprocess": what.has_own_process}
-        tasks = [asyncio.ensure_future(spawn("self", f"Task {number}.", **more)) for number in range(what.number)]
+        tasks = [asyncio.ensure_future(spawn("self", f"Task {number}.")) for number in range(what.number)]
         running = what.number if what.has_command else 0
         await until(lambda: len(asked) == what.number and len(at_work(commands)) == running)
         start = time.perf_counter()

@@ -36,7 +36,7 @@ READERS = {
     f"{FOUNDATION}/bundles/agent_file.py": "agents; SystemPrompt asks about the file of an instruction",
     f"{FOUNDATION}/bundles/registry.py": "the registry of known bundles",
     f"{FOUNDATION}/children/model_roles.py": "the user's table of models for roles",
-    f"{FOUNDATION}/children/stored.py": "the program's own notes on child sessions",
+    f"{FOUNDATION}/children/results.py": "the program's own results of child sessions",
     f"{APP}/chat/editor.py": "what the user's editor has left of a tool's input",
     f"{APP}/chat/preview.py": "what a person is shown before a file is written",
     f"{APP}/run/printers.py": "standard output",

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from amplifier_app_cli.chat.question import Person
     from amplifier_app_cli.chat.session_approvals import SessionApprovals
     from amplifier_foundation.approvals.pending_calls import PendingCall
-    from amplifier_foundation.children import ChildFacts
     from amplifier_foundation.prompt.user_input import UserInput
     from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.origin import ChildFacts
 
 
 class SessionView(Protocol):

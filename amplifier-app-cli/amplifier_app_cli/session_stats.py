@@ -11,7 +11,7 @@ from amplifier_app_cli.children.sums import ChildSums
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children import ChildFacts
+    from amplifier_foundation.sessions.origin import ChildFacts
     from amplifier_foundation.usage import UsageAccount
 
 _SPAWNED = ("delegate:agent_spawned", "task:agent_spawned")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amplifier_app_cli.chat.screen import Screen
     from amplifier_app_cli.session_request import SessionRequest
     from amplifier_foundation.approvals.pending_calls import PendingCall
-    from amplifier_foundation.children import ChildFacts
+    from amplifier_foundation.sessions.origin import ChildFacts
 
 #: Shows thinking, tools and tokens, which a chat shows anyway.
 _STREAMING_UI: Final = "hook:hooks-streaming-ui"

@@ -49,7 +49,7 @@ def _has_log(folder: Path) -> bool:
 
 def _judged(folder: Path) -> Ending | None:
     """Return how the task ended of a child that came to its end: without a budget, for example, not as it should."""
-    from amplifier_foundation.children.stored import FINAL, last_result
+    from amplifier_foundation.children.results import FINAL, last_result
 
     result = last_result(folder) or {}
     status, known = str(result.get("status") or FINAL[0]), result.get("metadata")

@@ -12,7 +12,7 @@ from amplifier_app_cli.children.ending import BEGUN, CLOSED, Ending, child_of, o
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children import ChildFacts
+    from amplifier_foundation.sessions.origin import ChildFacts
 
 #: What a child is doing when no tool of it runs, by the event that says so.
 _DOING: Final = {

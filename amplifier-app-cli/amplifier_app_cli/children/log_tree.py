@@ -257,10 +257,10 @@ def _payload(line: LogLine) -> dict[str, Any]:
 
 def _nameless(parent: LogNode, session_id: str, told: Told) -> LogNode | None:
     """Return a child that only its parent knows to be one: it was cut off, or the disk full, before it had notes."""
-    from amplifier_foundation.children.ids import is_plain
+    from amplifier_foundation.children.results import is_child_id
     from amplifier_foundation.sessions.metadata import read_summary
 
-    if parent.folder is None or not is_plain(session_id):
+    if parent.folder is None or not is_child_id(session_id):
         return None
     found = read_summary(parent.folder.parent / session_id)
     if found is None or not found.is_child or found.parent_id is not None:

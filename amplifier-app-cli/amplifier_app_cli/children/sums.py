@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children import ChildFacts
+    from amplifier_foundation.sessions.origin import ChildFacts
 
 
 class ChildSums:

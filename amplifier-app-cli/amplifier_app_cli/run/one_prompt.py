@@ -21,8 +21,8 @@ from amplifier_foundation.errors import FoundationError
 if TYPE_CHECKING:
     from amplifier_app_cli.run.person import TerminalPerson
     from amplifier_foundation.approvals.pending_calls import PendingCall
-    from amplifier_foundation.children import ChildFacts
     from amplifier_foundation.prompt.user_input import UserInput
+    from amplifier_foundation.sessions.origin import ChildFacts
 
 
 class NothingToDoError(FoundationError):

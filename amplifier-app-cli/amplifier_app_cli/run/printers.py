@@ -15,7 +15,7 @@ from amplifier_app_cli.ui.stream import AnswerStream
 if TYPE_CHECKING:
     from amplifier_app_cli.session_app import Outcome, SessionApp
     from amplifier_app_cli.session_stats import SessionStats
-    from amplifier_foundation.children import ChildFacts
+    from amplifier_foundation.sessions.origin import ChildFacts
 
 Scrub = Callable[[Any], Any]
 

@@ -38,14 +38,14 @@ _FAMILY = """
           usage: {input_tokens: 1, output_tokens: 1, cost_usd: "0.003"}
         - {text: Helped., usage: {input_tokens: 1, output_tokens: 1, cost_usd: "0.003"}}
 """
-#: A tool that has its agent work in a process of its own, and tells nobody of it.
-_FARAWAY = """
+#: A tool that spawns an agent and emits no events about it.
+_QUIET = """
 from amplifier_core import ToolResult
 
 
-class Faraway:
-    name = "faraway"
-    description = "Ask somebody far away."
+class Quiet:
+    name = "quiet"
+    description = "Ask an agent."
     action = "test.free"
     input_schema = {"type": "object", "properties": {"agent": {}}}
 
@@ -54,12 +54,12 @@ class Faraway:
 
     async def execute(self, input):
         spawn = self._coordinator.get_capability("session.spawn")
-        result = await spawn(agent_name=input["agent"], instruction="Do it.", use_subprocess=True)
+        result = await spawn(agent_name=input["agent"], instruction="Do it.")
         return ToolResult(output=result["output"])
 
 
 async def mount(coordinator, config=None):
-    await coordinator.mount("tools", Faraway(coordinator), name="faraway")
+    await coordinator.mount("tools", Quiet(coordinator), name="quiet")
 """
 
 
@@ -207,26 +207,26 @@ def _allowed(chat: Any, agent: str, more: str = "") -> str:
 
 
 @pytest.fixture
-def faraway(family: Callable[..., str], project: Path) -> Callable[[str], str]:
-    """Return a function that writes a bundle with the tool that has agents work in processes of their own."""
+def quiet(family: Callable[..., str], project: Path) -> Callable[[str], str]:
+    """Return a function that writes a bundle with a tool that spawns agents without events."""
 
     def write(turns: str) -> str:
-        package = project / "modules" / "tool-faraway" / "amplifier_module_tool_faraway"
+        package = project / "modules" / "tool-quiet" / "amplifier_module_tool_quiet"
         package.mkdir(parents=True)
-        (package / "__init__.py").write_text(_FARAWAY, encoding="utf-8")
+        (package / "__init__.py").write_text(_QUIET, encoding="utf-8")
         bundle = project / family(turns)
-        more = "  - {module: tool-faraway, source: ./modules/tool-faraway}\nagents:\n"
+        more = "  - {module: tool-quiet, source: ./modules/tool-quiet}\nagents:\n"
         bundle.write_text(bundle.read_text(encoding="utf-8").replace("agents:\n", more), encoding="utf-8")
         return bundle.name
 
     return write
 
 
-def test_children_of_other_processes(start: Callable[..., Any], faraway: Callable[[str], str], project: Path) -> None:
-    """A child in a process of its own is in the tree with its cost, and its questions show its calls."""
+def test_children_of_other_tools(start: Callable[..., Any], quiet: Callable[[str], str], project: Path) -> None:
+    """A child of any tool is in the tree with its cost, and its approval requests show its calls."""
     turns = """
         turns:
-          - tool_calls: [{id: c1, name: faraway, arguments: {agent: helper}}]
+          - tool_calls: [{id: c1, name: quiet, arguments: {agent: helper}}]
           - text: All is done.
         agents:
           helper:
@@ -234,7 +234,7 @@ def test_children_of_other_processes(start: Callable[..., Any], faraway: Callabl
               usage: {input_tokens: 1, output_tokens: 1, cost_usd: "0.25"}
             - text: Ran.
     """
-    chat = start("--bundle", faraway(turns), "--trust")
+    chat = start("--bundle", quiet(turns), "--trust")
     chat.line("go")
     asked = _allowed(chat, "helper", " · $0.2500")
     assert "asked by the agent helper (session" in asked
@@ -245,13 +245,11 @@ def test_children_of_other_processes(start: Callable[..., Any], faraway: Callabl
     assert chat.end() == 0
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("delegate", "faraway"), ("faraway", "delegate"), ("faraway", "faraway")]
-)
-def test_grandchildren_of_other_processes(
-    start: Callable[..., Any], faraway: Callable[[str], str], project: Path, first: str, second: str
+@pytest.mark.parametrize(("first", "second"), [("delegate", "quiet"), ("quiet", "delegate"), ("quiet", "quiet")])
+def test_grandchildren_of_other_tools(
+    start: Callable[..., Any], quiet: Callable[[str], str], project: Path, first: str, second: str
 ) -> None:
-    """The question of a grandchild shows its own call, wherever the processes change on the way to it."""
+    """The approval request of a grandchild shows its own call, whichever tools spawned it."""
     turns = f"""
         turns:
           - tool_calls: [{{id: c1, name: {first}, arguments: {{agent: helper, instruction: Have it run.}}}}]
@@ -264,7 +262,7 @@ def test_grandchildren_of_other_processes(
             - tool_calls: [{{id: c1, name: run, arguments: {{command: make all}}}}]
             - text: Ran.
     """
-    chat = start("--bundle", faraway(turns), "--trust")
+    chat = start("--bundle", quiet(turns), "--trust")
     chat.line("go")
     asked = _allowed(chat, "explorer")
     assert "asked by the agent explorer (session" in asked
@@ -276,21 +274,21 @@ def test_grandchildren_of_other_processes(
     assert chat.end() == 0
 
 
-def test_stopping_stops_children_of_other_processes(
-    start: Callable[..., Any], faraway: Callable[[str], str], project: Path
+def test_stopping_stops_children_of_other_tools(
+    start: Callable[..., Any], quiet: Callable[[str], str], project: Path
 ) -> None:
-    """Ctrl-C twice ends a grandchild in a process below another one, and the chat goes on."""
+    """Ctrl-C twice ends a grandchild, and the chat continues."""
     turns = """
         turns:
-          - tool_calls: [{id: c1, name: faraway, arguments: {agent: helper}}]
+          - tool_calls: [{id: c1, name: quiet, arguments: {agent: helper}}]
           - text: All is done.
         agents:
-          helper: [{tool_calls: [{id: c1, name: faraway, arguments: {agent: explorer}}]}]
+          helper: [{tool_calls: [{id: c1, name: quiet, arguments: {agent: explorer}}]}]
           explorer: [{tool_calls: [{id: c1, name: gate, arguments: {}}]}]
     """
-    chat = start("--bundle", faraway(turns), "--trust")
+    chat = start("--bundle", quiet(turns), "--trust")
     chat.line("go")
-    chat.wait_for("└─ helper: faraway explorer", "   └─ explorer: gate")
+    chat.wait_for("└─ helper: quiet explorer", "   └─ explorer: gate")
     chat.send("\x03")
     chat.send("\x03")
     chat.wait_for_prompt("stopped")

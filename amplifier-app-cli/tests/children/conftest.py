@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli.chat.ink import Ink
-from amplifier_foundation.children import ChildFacts
+from amplifier_foundation.sessions.origin import ChildFacts
 
 
 class KeptScreen:

@@ -13,7 +13,7 @@ from amplifier_app_cli.chat.child_view import ChildView
 from amplifier_app_cli.chat.ink import Ink
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.ui.table import columns
-from amplifier_foundation.children import ChildFacts
+from amplifier_foundation.sessions.origin import ChildFacts
 from amplifier_kit.engine.usage import UsageRecord
 
 Make = Callable[..., ChildFacts]

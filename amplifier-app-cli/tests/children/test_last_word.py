@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli.children.last_word import LastWords
-from amplifier_foundation.children.stored import keep_result
+from amplifier_foundation.children.results import save_result
 from amplifier_kit.log import SessionLog
 
 
@@ -98,7 +98,7 @@ def test_a_task_that_was_not_done(tmp_path: Path, status: str, expected: tuple[s
     folder = _log(tmp_path / "child", ("session:start", {}), ("session:end", {"status": "completed"}))
     for number, ended in enumerate(("error", status)):
         result = {"session_id": "child", "status": ended, "metadata": {"reason": "all is used up"}}
-        keep_result(folder, f"task {number}", result, lambda value: value)
+        save_result(folder, f"task {number}", result, lambda value: value)
     assert LastWords().ending(folder, parent) == expected
     assert LastWords().ending(folder) == ("completed", "")  # nobody has given it a task
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from amplifier_app_cli.children.ending import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.children import ChildFacts
+from amplifier_foundation.sessions.origin import ChildFacts
 from amplifier_kit.engine.usage import UsageRecord
 
 Make = Callable[..., ChildFacts]

@@ -16,7 +16,7 @@ from amplifier_core.events import (
 
 if TYPE_CHECKING:
     from amplifier_core import ApprovalRequest
-    from amplifier_foundation.children import ChildFacts
+    from amplifier_foundation.sessions.origin import ChildFacts
 
 #: Before hooks that change or mask what they pass on.
 _FIRST: Final = -1000

@@ -190,7 +190,7 @@ class _Check:
         limits = self.mapping(value, at, "a mapping of limits")
         if not limits:
             return
-        from amplifier_foundation.usage.limits import LIMITS, BudgetError, read_limits
+        from amplifier_foundation.usage.budget import LIMITS, BudgetError, read_limits
 
         self.keys(limits, LIMITS, at)
         for name, limit in limits.items():

@@ -1,7 +1,6 @@
-"""Start sessions from sessions: `ChildSessions` gives a session the capabilities `session.spawn` and `session.resume`.
+"""Child sessions: `ChildSessions` spawns and resumes them for the capabilities `session.spawn` and `session.resume`.
 
-What crosses from parent to child is plain data, ids and plans. Names are imported when they are asked for: a session
-that starts no other does not pay for it.
+Names are imported on first use: a session without children does not pay for them.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children.children import ChildSessions
+    from amplifier_foundation.children.capabilities import SpawnRequest
     from amplifier_foundation.children.errors import (
         AgentUnknownError,
         ChildBusyError,
@@ -20,38 +19,31 @@ if TYPE_CHECKING:
         SpawnError,
         TooDeepError,
     )
-    from amplifier_foundation.children.ids import child_id
-    from amplifier_foundation.children.origin import ChildFacts, OnChildEvent, Origin
     from amplifier_foundation.children.plan import child_plan
-    from amplifier_foundation.children.request import SpawnRequest
+    from amplifier_foundation.children.results import child_id
+    from amplifier_foundation.children.spawn import ChildSessions
 
 _HOMES = {
     "AgentUnknownError": "errors",
     "ChildBusyError": "errors",
-    "ChildFacts": "origin",
     "ChildFailedError": "errors",
     "ChildRefusedError": "errors",
-    "ChildSessions": "children",
+    "ChildSessions": "spawn",
     "ChildUnknownError": "errors",
-    "OnChildEvent": "origin",
-    "Origin": "origin",
     "SpawnError": "errors",
-    "SpawnRequest": "request",
+    "SpawnRequest": "capabilities",
     "TooDeepError": "errors",
-    "child_id": "ids",
+    "child_id": "results",
     "child_plan": "plan",
 }
 
 __all__ = [
     "AgentUnknownError",
     "ChildBusyError",
-    "ChildFacts",
     "ChildFailedError",
     "ChildRefusedError",
     "ChildSessions",
     "ChildUnknownError",
-    "OnChildEvent",
-    "Origin",
     "SpawnError",
     "SpawnRequest",
     "TooDeepError",

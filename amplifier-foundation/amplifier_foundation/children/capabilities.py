@@ -1,4 +1,4 @@
-"""The capabilities by which modules start and resume child sessions, in the short form and in the long one.
+"""The capabilities by which modules start and resume child sessions, and the check of their arguments.
 
 spawn = coordinator.get_capability("session.spawn")
 result = await spawn("explorer", "Find the tests.")
@@ -7,11 +7,93 @@ result = await spawn(agent_name="explorer", instruction="Find the tests.", tool_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from amplifier_foundation.children.errors import SpawnError
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children.children import ChildSessions
+    from amplifier_foundation.children.spawn import ChildSessions
+
+#: The agent name for a copy of the session itself.
+SELF: Final = "self"
+
+
+@dataclass(frozen=True)
+class SpawnRequest:
+    """The arguments of one call of `session.spawn`."""
+
+    agent: str
+    instruction: str
+    sub_session_id: str | None = None
+    tool_inheritance: Mapping[str, Any] = field(default_factory=dict)
+    hook_inheritance: Mapping[str, Any] = field(default_factory=dict)
+    orchestrator_config: Mapping[str, Any] = field(default_factory=dict)
+    parent_messages: Sequence[Mapping[str, Any]] = ()
+    provider_preferences: Sequence[Mapping[str, Any]] = ()
+    model_role: str | None = None
+    self_delegation_depth: int = 0
+    session_metadata: Mapping[str, Any] = field(default_factory=dict)
+    use_subprocess: bool = False
+    tool_call_id: str | None = None
+    parallel_group_id: str | None = None
+    timeout: float | None = None
+
+    @classmethod
+    def of(cls, agent_name: Any, instruction: Any, **more: Any) -> SpawnRequest:
+        """Check the arguments of a caller, None meaning not given; raises SpawnError that names the argument."""
+        if not isinstance(agent_name, str) or not agent_name.strip():
+            raise SpawnError(f"agent_name must be the name of an agent, got {agent_name!r}")
+        if not isinstance(instruction, str) or not instruction.strip():
+            raise SpawnError(f"instruction must be a text that says what to do, got {instruction!r}")
+        given = {name: value for name, value in more.items() if value is not None}
+        for name, value in given.items():
+            types, description = _ARGUMENTS[name]
+            if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+                raise SpawnError(f"{name} must be {description}, got {value!r}")
+        for message in given.get("parent_messages", ()):
+            if not isinstance(message, Mapping):
+                raise SpawnError(f"parent_messages: each must be a message with role and content, got {message!r:.100}")
+        preferences = [_preference(entry) for entry in given.get("provider_preferences", ())]
+        if preferences:
+            given["provider_preferences"] = preferences
+        return cls(agent_name.strip(), instruction, **given)
+
+
+def _preference(entry: Any) -> dict[str, Any]:
+    """Return a preference as a mapping: callers may have objects with `provider`, `model` and `config`."""
+    given = (
+        dict(entry)
+        if isinstance(entry, Mapping)
+        else {key: getattr(entry, key, None) for key in ("provider", "model", "config")}
+    )
+    if not isinstance(given.get("provider"), str) or not given["provider"]:
+        raise SpawnError(f"provider_preferences: each needs a 'provider', got {entry!r}")
+    for key, kind in (("model", str), ("config", Mapping)):
+        if given.get(key) is not None and not isinstance(given[key], kind):
+            raise SpawnError(f"provider_preferences: '{key}' cannot be {given[key]!r}")
+    return {key: value for key, value in given.items() if value is not None}
+
+
+_TEXT: Final = ((str,), "a text")
+_MAPPING: Final = ((Mapping,), "a mapping")
+_LIST: Final = ((list, tuple), "a list")
+_ARGUMENTS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
+    "sub_session_id": _TEXT,
+    "tool_inheritance": _MAPPING,
+    "hook_inheritance": _MAPPING,
+    "orchestrator_config": _MAPPING,
+    "parent_messages": _LIST,
+    "provider_preferences": _LIST,
+    "model_role": _TEXT,
+    "self_delegation_depth": ((int,), "a whole number"),
+    "session_metadata": _MAPPING,
+    "use_subprocess": ((bool,), "true or false"),
+    "tool_call_id": _TEXT,
+    "parallel_group_id": _TEXT,
+    "timeout": ((float, int), "a number of seconds"),
+}
 
 
 class SpawnCapability:
@@ -42,14 +124,13 @@ class SpawnCapability:
         parallel_group_id: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Run a task in a session of its own; `task` is the older name of `instruction`.
+        """Run a task in a child session; `task` is the older name of `instruction`.
 
-        The parent is the session that has the capability; a `parent_session` that is another one is refused. Raises
-        SpawnError before anything was started, ChildError for a child that was started and has no answer, and the
-        budget's error when it does not allow another child.
+        The parent is the session that has the capability; a `parent_session` that is another one is refused.
+        `use_subprocess` is accepted and logged: the child runs in this process. Raises SpawnError before anything was
+        started, ChildError for a child that was started and has no answer, and the budget's error when it does not
+        allow another child.
         """
-        from amplifier_foundation.children.request import SpawnRequest
-
         children = self._children()
         children.check_parent(parent_session)
         request = SpawnRequest.of(
@@ -72,7 +153,7 @@ class SpawnCapability:
         return await children.spawn(request, agent_configs)
 
     def child_id(self, agent_name: str, tool_call_id: str | None = None, instruction: str | None = None) -> str:
-        """Return the id that the child of a call will have; without a call id, one that is new every time."""
+        """Return the id that the child of a call will have; without a call id, a new one every time."""
         return self._children().child_id(agent_name, tool_call_id, instruction)
 
 
@@ -94,12 +175,10 @@ class ResumeCapability:
         parallel_group_id: str | None = None,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Go on with a child, which has its prompt, its agent and its history; `task` and `session_id` are older names.
+        """Resume a child with its prompt, agent and history; `task` and `session_id` are older names.
 
         Raises as `session.spawn` does, and ChildUnknownError when there is no such child.
         """
-        from amplifier_foundation.children.request import SELF, SpawnRequest
-
         children = self._children()
         children.check_parent(parent_session)
         request = SpawnRequest.of(

@@ -1,4 +1,4 @@
-"""Why a session could not be started from another, or did not come to its end."""
+"""Why a child session could not be started, or ended without an answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from amplifier_foundation.errors import FoundationError, did_you_mean
 
 
 class SpawnError(FoundationError, ValueError):
-    """A child session cannot be had; the text says why in words that a model can act on."""
+    """A child session cannot be started or resumed; the text says why in words that a model can act on."""
 
     code: ClassVar[str] = "spawn_invalid"
 
 
 class AgentUnknownError(SpawnError):
-    """There is no agent of that name, or the caller may not call it."""
+    """The session has no agent of that name, or the caller may not call it."""
 
     code: ClassVar[str] = "agent_unknown"
 
@@ -24,13 +24,13 @@ class AgentUnknownError(SpawnError):
 
 
 class AgentUnusableError(SpawnError):
-    """The definition of an agent makes no sense."""
+    """The definition of an agent is invalid."""
 
     code: ClassVar[str] = "agent_unusable"
 
 
 class ChildUnknownError(SpawnError):
-    """There is no child session of that id that could go on."""
+    """There is no child session of that id that could be resumed."""
 
     code: ClassVar[str] = "child_unknown"
 
@@ -42,7 +42,7 @@ class ChildBusyError(SpawnError):
 
 
 class TooDeepError(SpawnError):
-    """A child of a child of a child: somebody delegates in circles."""
+    """The tree of sessions would become too deep, as when agents delegate in circles."""
 
     code: ClassVar[str] = "spawn_too_deep"
 
@@ -55,7 +55,7 @@ class ChildError(FoundationError, RuntimeError):
     def __init__(self, session_id: str, text: str) -> None:
         super().__init__(text)
         self.session_id = session_id
-        #: What it used, as the metadata of a result say it.
+        #: What it used, in the form of a result's metadata.
         self.metadata: dict[str, Any] = {}
 
 
@@ -70,4 +70,4 @@ class ChildRefusedError(ChildError):
 
 
 class ChildFailedError(ChildError):
-    """The child raised, took too long, or its process ended without an answer."""
+    """The child raised or took too long."""

@@ -1,32 +1,37 @@
-"""Which models stand for a role: the capability `model_role_resolver`.
+"""Choose the provider and model of a child session: by role (the capability `model_role_resolver`) or by preference.
 
     routing:
       matrix: balanced
       overrides:
         fast: {candidates: [{provider: anthropic, model: claude-haiku-*}]}
 
-A matrix is a file `routing/<name>.yaml`, of the user's home or the product, with `roles: {role: {description,
-candidates: [{provider, model, config?}]}}`. The roles `general` and `fast` are always there: what no file says of them
-is that the session's own model, as it is at that time, is for everything, and that small models of known families are
-fast.
+A matrix is a file `routing/<name>.yaml` in the user's home with `roles: {role: {description, candidates: [{provider,
+model, config?}]}}`. The roles `general` and `fast` always exist: by default, `general` is the current model of the
+session, and `fast` the small model of a known family.
+
+Of several preferences the first counts whose provider is in the plan and whose model is known. It gets priority 0, the
+model, and the settings of the preference, except those that decide where requests go and with whose key: a preference
+may come from a model.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.merge import OVERLAY, copied, merge
 from amplifier_foundation.paths import Home
 
 logger = logging.getLogger(__name__)
 
-#: Always known.
+#: Roles that always exist.
 GENERAL: Final = "general"
 FAST: Final = "fast"
-#: Small models of providers, the first that a plan has counts.
+#: Small models of providers; the first one in the plan counts.
 _SMALL: Final = (
     ("anthropic", "claude-haiku-*"),
     ("openai", "gpt-*-mini"),
@@ -35,9 +40,29 @@ _SMALL: Final = (
     ("github-copilot", "*mini*"),
 )
 
+#: Returns the model ids of the provider of a plan's entry; raises or is empty when they are unknown.
+Models = Callable[[Mapping[str, Any]], Awaitable[Sequence[str]]]
+
+_GLOB: Final = frozenset("*?[")
+#: Words in the names of settings that decide where requests go, how they are secured, and with whose credentials.
+_PROTECTED: Final = re.compile(
+    r"""(?x)
+    account | auth | authorization | bearer | client | oauth | login | profile | user | username | identity
+    | credentials? | cookies? | headers?
+    | key | keys | keyfile | secrets? | token | passphrase | passwd | password | env | environment
+    | address | base | callback | gateway | host | hosts | hostname | port | servers? | socket | domain | endpoints?
+    | ur[il]s? | proxy | proxies | transport | source | webhook | command | executable
+    | deployment | region | tenant | subscription | project | org | organization
+    | ca | cafile | certs? | certificates? | insecure | ssl | tls | verify
+    | priority | session
+    """
+)
+#: Words that would be protected but for the word beside them.
+_COUNTS: Final = frozenset({"max_tokens", "cache_key", "prompt_cache_key"})
+
 Candidate = dict[str, Any]
 
-#: Stands for what the session itself answers with.
+#: Stands for the provider and model of the session itself.
 _OWN: Final[Candidate] = {}
 
 
@@ -48,26 +73,24 @@ class RoutingError(FoundationError):
 
 
 class ModelRoles:
-    """Say which models stand for a role; settings are read when the first role is asked for.
+    """Return the models for a role; settings are read on first use.
 
-    What cannot be read is told once, in the log of the program and in `problem`, and counts as nothing said: a role
-    is a wish.
+    Invalid settings are logged once, kept in `problem`, and ignored: a role is only a wish.
     """
 
     def __init__(self, home: Home, project: Path | None, own: Callable[[], Candidate | None] = lambda: None) -> None:
-        """Look at the settings of a home and a project; `own` tells what a session answers with at that time."""
+        """Use the settings of a home and a project; `own` returns the current provider and model of the session."""
         self._home, self._project, self._own = home, project, own
         self._roles: dict[str, list[Candidate]] | None = None
-        #: Why the settings say nothing, None while they do.
+        #: Why the settings cannot be used, if so.
         self.problem: str | None = None
 
     @property
     def known_roles(self) -> tuple[str, ...]:
-        """Return the names of all roles."""
         return tuple(self._known())
 
     def resolve(self, role: str) -> list[Candidate]:
-        """Return what may stand for a role as `{provider, model, config?}`, the best first; nothing for an unknown one.
+        """Return the candidates for a role as `{provider, model, config?}`, best first; none for an unknown role.
 
         Models may be patterns.
         """
@@ -77,29 +100,29 @@ class ModelRoles:
     def _known(self) -> dict[str, list[Candidate]]:
         if self._roles is None:
             try:
-                said = load_roles(self._home, self._project)
+                configured = load_roles(self._home, self._project)
             except (FoundationError, OSError) as error:
                 self.problem = str(error)
-                logger.warning("Models for roles are not known: %s", error)
-                said = {}
+                logger.warning("The models for roles are unknown: %s", error)
+                configured = {}
             small = [{"provider": provider, "model": model} for provider, model in _SMALL]
-            self._roles = {GENERAL: [_OWN], FAST: [*small, _OWN], **said}
+            self._roles = {GENERAL: [_OWN], FAST: [*small, _OWN], **configured}
         return self._roles
 
 
 def load_roles(home: Home, project: Path | None) -> dict[str, list[Candidate]]:
-    """Return what settings say of roles; raises RoutingError with file and line, and SettingsError."""
+    """Return the roles in the settings; raises RoutingError with file and line, and SettingsError."""
     from amplifier_foundation.settings import Settings
 
-    said = Settings.load(home, project).get("routing")
-    if said is None:
+    routing = Settings.load(home, project).get("routing")
+    if routing is None:
         return {}
-    if not isinstance(said, Mapping):
-        raise RoutingError(f"routing: must be a mapping with 'matrix' or 'overrides', got {said!r}")
+    if not isinstance(routing, Mapping):
+        raise RoutingError(f"routing: must be a mapping with 'matrix' or 'overrides', got {routing!r}")
     roles: dict[str, list[Candidate]] = {}
-    if said.get("matrix") is not None:
-        roles |= _matrix(home, said["matrix"])
-    overrides = said.get("overrides")
+    if routing.get("matrix") is not None:
+        roles |= _matrix(home, routing["matrix"])
+    overrides = routing.get("overrides")
     if overrides is not None and not isinstance(overrides, Mapping):
         raise RoutingError(f"routing.overrides: must be a mapping of roles, got {overrides!r}")
     for role, value in (overrides or {}).items():
@@ -115,7 +138,7 @@ def _matrix(home: Home, name: Any) -> dict[str, list[Candidate]]:
     path = home.path / "routing" / f"{name}.yaml"
     if not path.is_file():
         there = sorted(file.stem for file in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
-        known = f"known: {', '.join(there)}" if there else "there is none"
+        known = f"known: {', '.join(there)}" if there else "the folder has no matrix"
         raise RoutingError(f"routing.matrix: there is no {path} ({known})")
     document = read_document(path)
     roles = document.data.get("roles")
@@ -140,3 +163,135 @@ def _candidates(value: Any, where: str) -> list[Candidate]:
     return [
         {key: candidate[key] for key in ("provider", "model", "config") if key in candidate} for candidate in listed
     ]
+
+
+# Preferences
+
+
+class Preferred(NamedTuple):
+    """A plan with the preferred provider in front, the provider and model chosen, and warnings."""
+
+    plan: dict[str, Any]
+    provider: str | None = None
+    model: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+async def with_preference(plan: dict[str, Any], preferences: Sequence[Mapping[str, Any]], models: Models) -> Preferred:
+    """Return the plan for the first preference that can be fulfilled, else the plan unchanged with a warning."""
+    if not preferences:
+        return Preferred(plan)
+    entries = [entry for entry in plan.get("providers") or [] if isinstance(entry, Mapping)]
+    warnings: list[str] = []
+    absent: list[str] = []  # warned of only when no preference fits
+    for preference in preferences:
+        named = str(preference.get("provider"))
+        fitting = sorted(
+            (entry for entry in entries if names_provider(entry, named)), key=lambda e: _distance(e, named)
+        )
+        if not fitting:
+            absent.append(f"{_shown(preference)}: the plan has no provider {named!r}")
+            continue
+        for entry in fitting:
+            model, problem = await _model(preference.get("model"), entry, models)
+            if problem is not None:
+                warnings.append(f"{_shown(preference)}: {problem}")
+                continue
+            chosen, refused = _configured(entry, model, preference.get("config"))
+            warnings += [f"{_shown(preference)}: {name!r} cannot be set by a preference" for name in refused]
+            providers = [chosen if other is entry else _behind(other) for other in plan["providers"]]
+            return Preferred({**plan, "providers": providers}, _name(entry), model, tuple(warnings))
+    warnings.append("no provider preference can be fulfilled, so the parent's provider and model are used")
+    return Preferred(plan, warnings=(*absent, *warnings))
+
+
+def names_provider(entry: Mapping[str, Any], name: str) -> bool:
+    """Return whether a name means a provider of the plan: its module, that without `provider-`, or its id."""
+    module = str(entry.get("module") or "")
+    return name in (module, module.removeprefix("provider-"), entry.get("id"), entry.get("instance_id")) and bool(name)
+
+
+def best_match(pattern: str, known: Sequence[str]) -> str | None:
+    """Return the last model in alphabetical order that matches a pattern, ignoring case."""
+    from fnmatch import fnmatchcase
+
+    fitting = [model for model in known if fnmatchcase(model.lower(), pattern.lower())]
+    return max(fitting, key=str.lower) if fitting else None
+
+
+def is_protected(name: str) -> bool:
+    """Return whether only the user who set a provider up may change this setting of it."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
+    if plain in _COUNTS:
+        return False
+    words = [word for word in re.split(r"[^a-z0-9]+", plain) if word]
+    return any(map(_PROTECTED.fullmatch, words)) or any(
+        part in plain.replace("_", "") for part in ("apikey", "baseurl", "accesskey", "apitoken")
+    )
+
+
+async def _model(wanted: Any, entry: Mapping[str, Any], models: Models) -> tuple[str | None, str | None]:
+    """Return the model, None for the provider's default; or why it cannot be found."""
+    if wanted is None:
+        return None, None
+    if not _GLOB & set(wanted):
+        return wanted, None
+    try:
+        known = await models(entry)
+    except Exception as error:  # a provider may fail in any way
+        return None, f"{_name(entry)} cannot list its models: {error}"
+    found = best_match(wanted, known)
+    return (found, None) if found is not None else (None, f"{_name(entry)} has no model like {wanted!r}")
+
+
+def _configured(entry: Mapping[str, Any], model: str | None, wanted: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the entry with what a preference may set, and the names of what it may not."""
+    allowed, refused = _allowed(wanted if isinstance(wanted, Mapping) else {}, "")
+    known = entry.get("config")
+    config = merge(known if isinstance(known, Mapping) else {}, allowed, OVERLAY)
+    config["priority"] = 0
+    if model is not None:
+        config["default_model"] = model
+    return {**copied(entry), "config": config}, refused
+
+
+def _allowed(wanted: Mapping[str, Any], at: str) -> tuple[dict[str, Any], list[str]]:
+    allowed: dict[str, Any] = {}
+    refused: list[str] = []
+    for name, value in wanted.items():
+        key = f"{at}{name}"
+        if is_protected(str(name)):
+            refused.append(key)
+        elif isinstance(value, Mapping):
+            allowed[name], more = _allowed(value, f"{key}.")
+            refused += more
+        else:
+            allowed[name] = copied(value)
+    return allowed, refused
+
+
+def _behind(entry: Any) -> Any:
+    """Return another provider with a priority behind the preferred one."""
+    config = entry.get("config") if isinstance(entry, Mapping) else None
+    if not isinstance(config, Mapping) or config.get("priority") is None:
+        return entry
+    try:
+        is_before = float(config["priority"]) <= 0
+    except (TypeError, ValueError):
+        return entry
+    return {**entry, "config": {**config, "priority": 1}} if is_before else entry
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("id") or entry.get("module"))
+
+
+def _distance(entry: Mapping[str, Any], name: str) -> int:
+    """Return how far a name is from meaning exactly this provider: its id is nearer than a module with several ids."""
+    ids = (entry.get("id"), entry.get("instance_id"))
+    return 0 if name in ids else 1 if ids == (None, None) else 2
+
+
+def _shown(preference: Mapping[str, Any]) -> str:
+    model = preference.get("model")
+    return f"preference {preference.get('provider')}{f'/{model}' if model else ''}"

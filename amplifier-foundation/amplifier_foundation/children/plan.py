@@ -1,14 +1,13 @@
-"""Make the plan of a child from its parent's and the agent's, by rules alone: nothing is loaded, asked or written.
+"""Make the plan of a child from its parent's and the agent's, by rules alone: nothing is loaded or written.
 
 | part | rule |
 |---|---|
 | tools | the parent's as its `spawn` says (`tools` instead, or without `exclude_tools`), the agent's over them |
 | providers, hooks | the parent's with the agent's over them, by id |
-| everything else | key by key, lists replaced, the agent's value counts |
+| everything else | key by key; lists are replaced; the agent's value wins |
 | agents | all the parent has, none, or those that the agent names |
-| inheritance | `exclude_*` takes away, `inherit_*` keeps nothing else; what the agent itself declares always stays |
-| guards | hooks that watch over a session or record it stay, and an agent can only make them stricter (`guards`) |
-| sandbox | a child may ask for a tighter one, never for a looser one (`tight_sandbox`) |
+| inheritance | `exclude_*` removes, `inherit_*` keeps nothing else; what the agent itself declares always stays |
+| restrictions | guard hooks stay and the sandbox holds; an agent can only make them stricter (`restrictions`) |
 """
 
 from __future__ import annotations
@@ -16,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from amplifier_core.plan import MODULE_SECTIONS
-from amplifier_foundation.children.errors import AgentUnusableError, SpawnError
-from amplifier_foundation.children.guards import GUARDS, keep_guards, set_apart
-from amplifier_foundation.children.tight_sandbox import tighten_sandbox
+from amplifier_core.plan import MODULE_SECTIONS, session_module
+from amplifier_foundation.bundles.agents import UNUSABLE
+from amplifier_foundation.children.capabilities import SELF
+from amplifier_foundation.children.errors import AgentUnknownError, AgentUnusableError, SpawnError
+from amplifier_foundation.children.restrictions import GUARDS, rename_rivals, restrict
 from amplifier_foundation.merge import OVERLAY, copied, merge, module_key
 
-#: The parts of an agent that are laid over its parent's plan; the rest says who it is.
+#: The parts of an agent that are laid over its parent's plan; the rest describes it.
 _PLANNED: Final = ("session", *MODULE_SECTIONS, "spawn", "orchestrator")
-#: What says who a session is, and so never who its child is.
+#: Keys of `session.metadata` that identify a session, so that a child must not inherit them.
 _IDENTITY: Final = ("agent_name", "parent_id", "tool_call_id", "parallel_group_id")
 
 Plan = dict[str, Any]
@@ -42,20 +42,20 @@ def child_plan(
 ) -> Plan:
     """Return the plan of a child; nothing of it is shared with what goes in.
 
-    `above` are plans further up, which count for tools that the parent has not. Raises AgentUnusableError for an agent
-    whose parts have the wrong shape, SpawnError for an inheritance that does.
+    `above` are the plans of further ancestors, which count for tools that the parent lacks. Raises AgentUnusableError
+    for an agent whose parts have the wrong shape, SpawnError for such an inheritance.
     """
     _check_agent(agent)
     if agent.get("hooks"):
-        agent = {**agent, "hooks": set_apart(agent["hooks"], parent.get("hooks"))}
+        agent = {**agent, "hooks": rename_rivals(agent["hooks"], parent.get("hooks"))}
     base = {key: value for key, value in parent.items() if key != "agents"}
-    base["tools"] = _passed_on(parent)
+    base["tools"] = _inheritable_tools(parent)
     overlay = {key: agent[key] for key in _PLANNED if agent.get(key) is not None}
     plan: Plan = merge(base, overlay, OVERLAY)
     plan["agents"] = visible_agents(parent.get("agents"), agent.get("agents"))
     _inherit(plan, "tools", agent, tool_inheritance or {}, ())
     _inherit(plan, "hooks", agent, hook_inheritance or {}, GUARDS)
-    tighten(plan, parent, above)
+    restrict(plan, parent, above)
     if orchestrator_config:
         configure_orchestrator(plan, orchestrator_config)
     if metadata:
@@ -65,14 +65,8 @@ def child_plan(
     return {key: value for key, value in plan.items() if value not in ({}, [], None)}
 
 
-def tighten(plan: Plan, parent: Mapping[str, Any], above: Sequence[Mapping[str, Any]] = ()) -> None:
-    """Let nothing that guards the parent be looser in the plan of its child, or missing there."""
-    keep_guards(plan, parent.get("hooks"))
-    tighten_sandbox(plan, parent, above)
-
-
 def visible_agents(known: Any, access: Any) -> dict[str, Any]:
-    """Return the agents that a child may call: `none`, a list of names, or all that its parent knows."""
+    """Return the agents that a child may call: none, those in a list of names, or all of its parent's."""
     agents = {name: copied(agent) for name, agent in _mapping(known).items()}
     if access == "none":
         return {}
@@ -82,17 +76,62 @@ def visible_agents(known: Any, access: Any) -> dict[str, Any]:
 
 
 def configure_orchestrator(plan: Plan, config: Mapping[str, Any]) -> None:
-    """Lay settings over those of the loop, whichever way the plan names it."""
+    """Lay settings over those of the orchestrator, in whichever form the plan names it."""
     session = plan.setdefault("session", {})
-    loop = session.get("orchestrator")
-    if isinstance(loop, str):
-        beside = plan.pop("orchestrator", None)
-        loop = {"module": loop, "config": copied(_mapping(_mapping(beside).get("config")))}
-        if source := session.pop("orchestrator_source", None):
-            loop["source"] = source
-    if not isinstance(loop, dict):
-        return  # the kernel says what is wrong with it
-    session["orchestrator"] = {**loop, "config": merge(_mapping(loop.get("config")), config, OVERLAY)}
+    if not isinstance(session.get("orchestrator"), str | dict):
+        return  # the kernel reports what is wrong with it
+    entry = session_module(plan, "orchestrator")
+    plan.pop("orchestrator", None)
+    session.pop("orchestrator_source", None)
+    configured = {**entry, "config": merge(_mapping(entry.get("config")), config, OVERLAY)}
+    session["orchestrator"] = {key: value for key, value in configured.items() if value is not None}
+
+
+class AgentRoster:
+    """The agents that a running session can call: those of its bundle, and those added since.
+
+    A definition that has not changed since the session began is returned as its bundle wrote it, with the names of
+    variables instead of their values, so that the metadata of a child hold no keys.
+    """
+
+    def __init__(self, composed: Mapping[str, Any], live: Mapping[str, Any], at_start: Mapping[str, Any]) -> None:
+        """Take the plan as composed, the plan as the session has it now, and the agents that it began with."""
+        self._written = dict(_agents(composed))
+        self._live = live
+        self._at_start = at_start
+
+    def all(self) -> dict[str, Any]:
+        """Return the current agents by name."""
+        return {name: self._as_written(name, agent) for name, agent in _agents(self._live).items()}
+
+    def definition(self, name: str, given: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Return the definition of an agent, empty for `self`; `given` are the agents as the caller knows them.
+
+        Raises AgentUnknownError and AgentUnusableError.
+        """
+        if name == SELF:
+            return {}
+        live = _agents(self._live)
+        known = {**live, **(given if isinstance(given, Mapping) else {})}
+        if name not in known:
+            raise AgentUnknownError(name, sorted([*map(str, known), SELF]))
+        agent = self._as_written(name, live[name]) if known[name] == live.get(name) else known[name]
+        if not isinstance(agent, Mapping):
+            raise AgentUnusableError(f"the agent {name!r} must be a mapping, got {type(agent).__name__}")
+        if agent.get(UNUSABLE):
+            raise AgentUnusableError(f"the agent {name!r} cannot be used: {agent[UNUSABLE]}")
+        instruction = agent.get("instruction")
+        if instruction is not None and not isinstance(instruction, str):
+            raise AgentUnusableError(f"the instruction of the agent {name!r} must be a text, got {instruction!r}")
+        return agent
+
+    def _as_written(self, name: str, agent: Any) -> Any:
+        return self._written[name] if name in self._written and self._at_start.get(name) is agent else agent
+
+
+def _agents(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    agents = plan.get("agents") if isinstance(plan, Mapping) else None
+    return agents if isinstance(agents, Mapping) else {}
 
 
 def _check_agent(agent: Mapping[str, Any]) -> None:
@@ -104,7 +143,7 @@ def _check_agent(agent: Mapping[str, Any]) -> None:
         if entries is not None and (not isinstance(entries, list) or not all(map(module_key, entries))):
             raise AgentUnusableError(f"the agent's {key!r} must be a list of modules, got {entries!r}")
         for entry in entries or ():
-            if "${" in f"{entry.get('module')} {entry.get('id')}":  # nobody could tell what it would be laid over
+            if "${" in f"{entry.get('module')} {entry.get('id')}":  # what it is laid over would be unknown
                 raise AgentUnusableError(f"the agent's {key!r} must name modules without variables, got {entry!r}")
     access = agent.get("agents")
     if access is not None and not isinstance(access, list | Mapping) and access not in ("all", "none"):
@@ -121,8 +160,7 @@ def _is_preference(entry: Any) -> bool:
     return isinstance(entry.get("model"), str | None) and isinstance(entry.get("config"), Mapping | None)
 
 
-def _passed_on(parent: Mapping[str, Any]) -> list[Any]:
-    """Return the tools that a plan passes on to children."""
+def _inheritable_tools(parent: Mapping[str, Any]) -> list[Any]:
     policy, tools = _mapping(parent.get("spawn")), _list(parent.get("tools"))
     if isinstance(policy.get("tools"), list):
         return copied(policy["tools"])  # type: ignore[no-any-return]  # a copy of a list
@@ -133,7 +171,7 @@ def _passed_on(parent: Mapping[str, Any]) -> list[Any]:
 def _inherit(
     plan: Plan, section: str, agent: Mapping[str, Any], wish: Mapping[str, Any], always: Sequence[str]
 ) -> None:
-    """Take away what the caller does not pass on; what the agent declares stays."""
+    """Remove what the caller does not pass on; what the agent declares stays."""
     exclude, inherit = wish.get(f"exclude_{section}"), wish.get(f"inherit_{section}")
     for name, value in wish.items():
         if name not in (f"exclude_{section}", f"inherit_{section}"):

@@ -64,7 +64,6 @@ class SessionFacts(TypedDict, total=False):
     agent_overlay: dict[str, Any]
     bundle_context: dict[str, Any]
     self_delegation_depth: int
-    use_subprocess: bool  # it has a process of its own, also when it goes on
     last_updated: str
     # of sessions that continue a copy of another one; they have a parent_id too
     forked_from_turn: int

@@ -15,7 +15,6 @@ from amplifier_core import AmplifierSession
 from amplifier_core.events import ORCHESTRATOR_COMPLETE
 from amplifier_foundation.approvals.answered_by import name_modules_that_decide
 from amplifier_foundation.approvals.pending_calls import APPROVAL_ANSWERED, PendingCall, PendingCalls, run_answered
-from amplifier_foundation.children.switched import Mounted
 from amplifier_foundation.files import make_private
 from amplifier_foundation.plan.import_path import hold, of_other_session, was_used
 from amplifier_foundation.plan.module_config import check_module_configs
@@ -25,6 +24,7 @@ from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
 from amplifier_foundation.sessions.capabilities import capabilities_of, cost_of_past_children
+from amplifier_foundation.sessions.origin import Mounted, OnChildEvent, Origin, answering_provider
 from amplifier_foundation.sessions.plan import (
     has_own_rules,
     is_trusted,
@@ -51,9 +51,8 @@ from amplifier_kit.guard.redaction import (
 from amplifier_kit.log import SessionLog
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children.children import ChildSessions
     from amplifier_foundation.children.model_roles import ModelRoles
-    from amplifier_foundation.children.origin import OnChildEvent, Origin
+    from amplifier_foundation.children.spawn import ChildSessions
     from amplifier_foundation.policy.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.resume import SavedSession
@@ -94,9 +93,9 @@ class SessionRuntime:
         BudgetError for invalid limits.
         """
         if saved is not None:
-            from amplifier_foundation.children.recovered import with_children
+            from amplifier_foundation.children.resume import recover_results
 
-            saved = with_children(saved)
+            saved = recover_results(saved)
         self.prepared = prepared
         self.saved = saved
         self.origin = origin
@@ -210,7 +209,7 @@ class SessionRuntime:
     @cached_property
     def children(self) -> ChildSessions:
         """The child sessions: starts, resumes and ends them."""
-        from amplifier_foundation.children.children import ChildSessions
+        from amplifier_foundation.children.spawn import ChildSessions
 
         return ChildSessions(self)
 
@@ -218,9 +217,10 @@ class SessionRuntime:
     def routing(self) -> ModelRoles:
         """The models of each role."""
         from amplifier_foundation.children.model_roles import ModelRoles
-        from amplifier_foundation.children.switched import answering
 
-        return ModelRoles(self.prepared.home, self.prepared.project, lambda: answering(self.session.coordinator))
+        return ModelRoles(
+            self.prepared.home, self.prepared.project, lambda: answering_provider(self.session.coordinator)
+        )
 
     @property
     def root_id(self) -> str:
@@ -269,7 +269,7 @@ class SessionRuntime:
             await load_modules(self.session, allow_missing=self.allow_missing_modules)
             await self._offer_approval_provider()
             if self.origin is not None:
-                self.origin.switched.apply(self.session.coordinator)
+                self.origin.changes.apply(self.session.coordinator)
             self.mounted = Mounted.of(self.session.coordinator)
             self._delivery.watch(self.session.coordinator)
             await self._fill_context()
@@ -368,9 +368,9 @@ class SessionRuntime:
 
     def end_logs(self) -> None:
         """Complete and close the logs of the session tree, for a process that ends without its event loop."""
-        from amplifier_foundation.children.hard_end import end_log
+        from amplifier_foundation.sessions.end_log import end_log
 
-        for child in self.children.at_work_here if "children" in self.__dict__ else ():
+        for child in self.children.running if "children" in self.__dict__ else ():
             child.end_logs()
         if self._log is not None:
             end_log(self._log, self.folder)

@@ -1,14 +1,17 @@
-"""The account of a session: what it and its children used, and which agent, tool or hook asked for it."""
+"""The account of a session: what it and its children used, for which agent, tool or hook, and price estimates."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable
 from decimal import Decimal
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import LLM_RESPONSE
-from amplifier_foundation.usage.estimates import Estimate, Prices
+from amplifier_core.hooks import HookRegistry
+from amplifier_core.trace import current_scope
 from amplifier_kit.engine.usage import UsageRecord, usage_fault
 
 logger = logging.getLogger(__name__)
@@ -16,77 +19,83 @@ logger = logging.getLogger(__name__)
 #: How many rows are kept apart. The oldest of other sessions are then merged by agent and source: a session may start
 #: any number of children.
 MOST_ROWS: Final = 200
+#: How many calls of a model may be estimated by the prices of others: it may cost more, and limits would not hold.
+BY_OTHERS: Final = 3
 #: Before other hooks: one that stops the event must not hide what was spent.
 _FIRST: Final = -1000
+_LOOP: Final = "loop"
+_EMIT: Final = HookRegistry.emit.__code__
+_UNNAMED: Final = "_auto_"
 
 
 class Spender(NamedTuple):
     """Who used something; the session is None in rows that stand for several."""
 
     session: str | None
-    #: None for the session that was started first.
+    #: None for the root session.
     agent: str | None
     #: `loop`, `tool:<name>` or `hook:<name>`.
     source: str
 
 
+class Estimate(NamedTuple):
+    """What is charged for calls without a price."""
+
+    calls: int = 0
+    usd: Decimal = Decimal(0)
+
+    def __add__(self, other: object) -> Estimate:
+        """Return the sum."""
+        if not isinstance(other, Estimate):
+            return NotImplemented
+        return Estimate(self.calls + other.calls, self.usd + other.usd)
+
+
 class Spent(NamedTuple):
-    """How much was used, and what is charged for calls that broke off and have no price."""
+    """What was used, and what is charged for calls that broke off and have no price."""
 
     used: UsageRecord = UsageRecord()
     estimate: Estimate = Estimate()
 
     def __add__(self, other: object) -> Spent:
-        """Return both together."""
+        """Return the sum."""
         if not isinstance(other, Spent):
             return NotImplemented
         # Estimates are rare, and every answer is added at each level of the tree.
         estimate = self.estimate + other.estimate if other.estimate.calls else self.estimate
         return Spent(self.used + other.used, estimate)
 
-    def __sub__(self, before: Spent) -> Spent:
-        """Return what was used since an earlier sum."""
-        return Spent(self.used - before.used, self.estimate - before.estimate)
-
-
-Rows = dict[Spender, Spent]
-
 
 class UsageAccount:
-    """Add up what a session and its children use in this process and in those that they start.
-
-    Not for several threads: the sessions of a tree run on one event loop, or in processes that report what they used.
-    """
+    """Add up what a session and its children use in this process. Not thread-safe: a tree runs on one event loop."""
 
     def __init__(self, parent: UsageAccount | None = None, agent: str | None = None) -> None:
         """Open the account of a session; what is added to it is added to its parent's too."""
-        #: The session whose account it is, once it is known.
+        #: The session of the account, once it is connected.
         self.session_id: str | None = None
         self.agent = agent
         #: What the session itself used, without its children.
         self.own = UsageRecord()
-        #: What the session and all below it used, and what is charged for calls that broke off.
+        #: What the session and its descendants used, and what is charged for calls that broke off.
         self.total = UsageRecord()
         self.estimate = Estimate()
         #: Called after something was added here.
         self.on_change: Callable[[], None] = lambda: None
         #: Called with the session that used something, here or below, and with what it used.
         self.listeners: list[Callable[[str, UsageRecord], None]] = []
-        #: What answers cost in the whole tree, as far as this process knows.
+        #: What answers cost in the whole tree.
         self.prices: Prices = parent.prices if parent is not None else Prices()
         self._all: tuple[UsageAccount, ...] = (self, *parent._all) if parent is not None else (self,)
-        self._rows: Rows = {}
-        #: What the session, in another process, has reported so far.
-        self._reported: Rows = {}
+        self._rows: dict[Spender, Spent] = {}
 
     @property
     def usd(self) -> Decimal:
-        """Return what is charged: known prices and estimates."""
+        """What is charged: known prices and estimates."""
         return self.total.known_cost + self.estimate.usd
 
     @property
     def unpriced(self) -> int:
-        """Return how many answers have neither a price nor an estimate."""
+        """How many answers have neither a price nor an estimate."""
         return self.total.unpriced - self.estimate.calls
 
     def connect(self, coordinator: Any) -> None:
@@ -94,19 +103,27 @@ class UsageAccount:
         self.session_id = str(coordinator.session_id)
 
         async def count(event: str, data: dict[str, Any]) -> None:
-            from amplifier_foundation.usage.source import source_of_call
-
             if (fault := usage_fault(data.get("usage"))) is not None:
                 logger.warning("invalid usage of %s: %s; the price counts as unknown", data.get("provider"), fault)
             self.add(UsageRecord.of_response(data), source_of_call(coordinator))
 
         coordinator.hooks.register(LLM_RESPONSE, count, priority=_FIRST, name="app-usage")
 
-    def add(self, used: UsageRecord, source: str = "loop") -> None:
-        """Count what a call of the session used, here and above."""
+    def add(self, used: UsageRecord, source: str = _LOOP) -> None:
+        """Count what a call of the session used, here and in its parents."""
         self.own += used
+        who = Spender(self.session_id, self.agent, source)
         spent = Spent(used, self.prices.take_record(used))
-        self._add([(Spender(self.session_id, self.agent, source), spent)])
+        for account in self._all:
+            account.total += spent.used
+            if spent.estimate.calls:
+                account.estimate += spent.estimate
+            account._add_row(who, spent)
+        for account in self._all:
+            account.on_change()
+            for listen in account.listeners:
+                if who.session is not None and spent.used.calls > 0:
+                    listen(who.session, spent.used)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return who used how much, children included, as events and programs have it: money as exact text."""
@@ -122,48 +139,6 @@ class UsageAccount:
             for who, spent in self._rows.items()
         ]
 
-    # -- sessions in other processes --
-
-    def report(self) -> list[dict[str, Any]]:
-        """Return everything that was used so far as plain data, for `absorb()` in another process."""
-        return [
-            {**who._asdict(), "used": spent.used.plain(), "estimate": spent.estimate.plain()}
-            for who, spent in self._rows.items()
-        ]
-
-    def read_report(self, report: list[Mapping[str, Any]]) -> Rows:
-        """Return the rows of a report; raises KeyError, TypeError or ArithmeticError for anything else."""
-        rows: Rows = {}
-        for row in report:
-            who = Spender(row["session"], row["agent"] or self.agent, str(row["source"]))
-            rows[who] = Spent(UsageRecord.of_plain(row["used"]), Estimate.of_plain(row["estimate"]))
-        return rows
-
-    def absorb(self, rows: Rows) -> None:
-        """Count what is new in a report of the session in another process; each report holds everything."""
-        before, self._reported = self._reported, rows
-        # Rows that were merged in the other process are missing here, and are part of another.
-        names = dict.fromkeys((*rows, *before))
-        nothing = Spent()
-        changes = [(who, rows.get(who, nothing) - before.get(who, nothing)) for who in names]
-        self._add([(who, change) for who, change in changes if change != nothing])
-
-    # -- parts --
-
-    def _add(self, changes: list[tuple[Spender, Spent]]) -> None:
-        for account in self._all:
-            for who, spent in changes:
-                account.total += spent.used
-                if spent.estimate.calls:
-                    account.estimate += spent.estimate
-                account._add_row(who, spent)
-        for account in self._all:
-            account.on_change()
-            for listen in account.listeners:
-                for who, spent in changes:
-                    if who.session is not None and spent.used.calls > 0:  # else a row that was merged
-                        listen(who.session, spent.used)
-
     def _add_row(self, who: Spender, spent: Spent) -> None:
         known = self._rows.get(who)
         self._rows[who] = spent if known is None else known + spent
@@ -178,3 +153,82 @@ class UsageAccount:
         merged = oldest._replace(session=None)
         self._rows[merged] = self._rows.get(merged, Spent()) + self._rows.pop(oldest)
         return True
+
+
+class Prices:
+    """The most expensive answer of each model in a tree of sessions, as the estimate for calls that broke off."""
+
+    def __init__(self) -> None:
+        self._highest: dict[str, Decimal] = {}
+        #: How many calls of each model were estimated by the prices of others.
+        self._by_others: dict[str, int] = {}
+
+    def take_record(self, used: UsageRecord) -> Estimate:
+        """Learn the price of a call; return the estimate for its attempts that broke off.
+
+        Where no answer had a price there is no estimate, nor for more than `BY_OTHERS` calls of a model that has not
+        answered.
+        """
+        model = next(iter(used.models), "")
+        if used.priced:  # before the attempts on the way to this answer are estimated
+            self._highest[model] = max(used.known_cost, self._highest.get(model, Decimal(0)))
+        price = self._estimate(model) if used.broken else None
+        if price is None or not self._may_be_estimated(model, used.broken):
+            return Estimate()
+        return Estimate(used.broken, used.broken * price)
+
+    def _estimate(self, model: str) -> Decimal | None:
+        """Return the highest price of a call of a model; None when unknown.
+
+        For a model that has not answered yet it is the highest price of any, unless all were free: the model may not
+        be.
+        """
+        if (known := self._highest.get(model)) is not None:
+            return known
+        return max(self._highest.values(), default=None) or None
+
+    def _may_be_estimated(self, model: str, broken: int) -> bool:
+        if model in self._highest:
+            return True
+        self._by_others[model] = self._by_others.get(model, 0) + broken
+        return self._by_others[model] <= BY_OTHERS
+
+
+# Which part of a session calls the model
+
+
+def source_of_call(coordinator: Any) -> str:
+    """Return what awaits the answer whose event is being handled: `loop`, `tool:<name>` or `hook:<name>`.
+
+    To be called by a handler of that event. A hook is known by the handler that is running further out; one that calls
+    the model in a separate task opens a span `hook:<name>` for it, else the call counts for what started the task.
+    """
+    return _calling_hook(coordinator.hooks) or _calling_span(coordinator) or _LOOP
+
+
+def _calling_hook(registry: Any) -> str | None:
+    """Return the handler that awaits the answer: the one outside of the handler that is running now."""
+    frame: FrameType | None = sys._getframe(2)
+    is_outside = False
+    while frame is not None:
+        if frame.f_code is _EMIT:
+            known = frame.f_locals
+            if known.get("self") is registry:
+                if is_outside:
+                    name = str(getattr(known.get("entry"), "name", "") or _UNNAMED)
+                    return f"hook:{known.get('event') if name.startswith(_UNNAMED) else name}"
+                is_outside = True
+        frame = frame.f_back
+    return None
+
+
+def _calling_span(coordinator: Any) -> str | None:
+    scope = current_scope()
+    while scope is not None:
+        if scope.owner is coordinator:
+            if scope.name.startswith(("tool:", "hook:")):
+                return scope.name
+            if scope.name.startswith("provider:"):
+                return _LOOP
+        scope = scope.before
+    return None

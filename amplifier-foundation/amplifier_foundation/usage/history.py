@@ -83,7 +83,7 @@ def past_cost_of_children(place: Path, parent_id: str, is_counted: Callable[[str
 
     A session that is counted elsewhere counts there with all below it. Raises OSError.
     """
-    from amplifier_foundation.children.ids import children_begin_with
+    from amplifier_foundation.children.results import children_prefix
     from amplifier_foundation.sessions.index import folder_names
     from amplifier_foundation.sessions.metadata import load_metadata
 
@@ -93,7 +93,7 @@ def past_cost_of_children(place: Path, parent_id: str, is_counted: Callable[[str
     while waiting:
         above = waiting.pop()
         for name in names:
-            if not name.startswith(children_begin_with(above)) or is_counted(name):
+            if not name.startswith(children_prefix(above)) or is_counted(name):
                 continue
             facts = load_metadata(place / name).data
             if facts.get("parent_id") == above:

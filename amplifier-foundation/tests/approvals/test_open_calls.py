@@ -6,7 +6,7 @@ from typing import Any
 
 from amplifier_core import ApprovalRequest
 from amplifier_foundation.approvals.open_calls import ChildCalls
-from amplifier_foundation.children import ChildFacts
+from amplifier_foundation.sessions.origin import ChildFacts
 
 
 def child(name: str, parent: str = "root", depth: int = 1) -> ChildFacts:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import child as child_module
+from amplifier_foundation.children import child_session
 from amplifier_kit.engine import tasks
 from amplifier_testing.loop.fakes import PlainTool
 
@@ -96,7 +96,7 @@ async def test_a_child_that_is_stopped_in_a_hook_has_a_whole_log(
     is_asked: bool,
 ) -> None:
     """What hangs before the log has heard of an end does not keep that end out of it, however the child is stopped."""
-    monkeypatch.setattr(child_module, "_CLOSE_SECONDS", 10.0)
+    monkeypatch.setattr(child_session, "_CLOSE_SECONDS", 10.0)
     if event in ("prompt:complete", "orchestrator:complete", "execution:end"):
         # The end of a turn is let finish when it is cancelled, and this one never does.
         monkeypatch.setattr(tasks, "_FINISH_SECONDS", 0.1)
@@ -191,7 +191,7 @@ async def test_a_child_is_stopped_with_the_task_that_waits_for_it(
         event, last = tree.events(child)[-1]
         assert (event, last["status"]) == ("session:end", "cancelled")
         assert not runtime.children._running
-        assert runtime.budget._children == 0
+        assert runtime.budget.running_children == 0
         assert not runtime.session.coordinator.cancellation.is_cancelled
 
 

@@ -1,4 +1,4 @@
-"""What asks, denies and records in a session does so in its children, in its process and in others."""
+"""What asks, denies and records in a session does so in its children."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from amplifier_foundation.approvals.answered_by import person_at
+from amplifier_foundation.approvals.approvers import Approver, Approvers
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.documents import Document
 from amplifier_foundation.sessions import SessionRuntime
@@ -48,7 +50,6 @@ def _untrusted(tree: Any) -> Any:
     return replace(tree.prepared(), is_made_by_app=False, layers=layers)
 
 
-@pytest.mark.parametrize("is_own_process", [False, True])
 @pytest.mark.parametrize(
     "overlay",
     [
@@ -58,7 +59,7 @@ def _untrusted(tree: Any) -> Any:
     ],
 )
 async def test_an_agent_does_not_lift_what_its_parent_asks_for(
-    commanding: Any, spawn_in: Callable[..., Any], overlay: dict[str, Any], is_own_process: bool
+    commanding: Any, spawn_in: Callable[..., Any], overlay: dict[str, Any]
 ) -> None:
     """Ask is a floor, also across delegation and whatever the agent says of hooks-approval."""
     config = {"rules": [], "tools": {"bash": {"require_approval": True}}}
@@ -67,15 +68,14 @@ async def test_an_agent_does_not_lift_what_its_parent_asks_for(
     asked = Asked()
     async with commanding.run(trust=True, environ=_ENVIRON) as runtime:
         runtime.session.coordinator.approval_system = asked
-        await spawn_in(runtime)("explorer", "Go.", use_subprocess=is_own_process)
+        await spawn_in(runtime)("explorer", "Go.")
     assert len(asked.questions) == 1
     assert not (commanding.project / "seen.txt").exists()
 
 
-@pytest.mark.parametrize("is_own_process", [False, True])
 @pytest.mark.parametrize("state", [{"bash"}, ["bash"], {"bash": 1}, "nonsense"])
 async def test_tools_that_a_session_wants_confirmed_are_confirmed_for_its_children(
-    commanding: Any, spawn_in: Callable[..., Any], state: Any, is_own_process: bool
+    commanding: Any, spawn_in: Callable[..., Any], state: Any
 ) -> None:
     """What is in `require_approval_tools` counts below, what is no list of names for every tool."""
     commanding.plan["hooks"].append({"module": "hooks-approval", "config": {"policy_driven_only": True}})
@@ -83,7 +83,7 @@ async def test_tools_that_a_session_wants_confirmed_are_confirmed_for_its_childr
     async with commanding.run(environ=_ENVIRON) as runtime:
         runtime.session.coordinator.approval_system = asked
         runtime.session.coordinator.session_state["require_approval_tools"] = state
-        await spawn_in(runtime)("explorer", "Go.", use_subprocess=is_own_process)
+        await spawn_in(runtime)("explorer", "Go.")
     assert len(asked.questions) == 1
     assert not (commanding.project / "seen.txt").exists()
 
@@ -110,10 +110,9 @@ async def test_tools_to_be_confirmed_are_so_for_all_below(
     assert not (commanding.project / "seen.txt").exists()
 
 
-@pytest.mark.parametrize("is_own_process", [False, True])
 @pytest.mark.parametrize("is_trusted", [True, False])
 async def test_an_agent_does_not_lift_what_shell_hooks_deny(
-    commanding: Any, spawn_in: Callable[..., Any], is_trusted: bool, is_own_process: bool
+    commanding: Any, spawn_in: Callable[..., Any], is_trusted: bool
 ) -> None:
     """Deny is absolute: not even an agent that nobody trusts makes its parent's hooks untrusted by naming them."""
     commanding.plan["hooks"].append(_SHELL)
@@ -121,7 +120,7 @@ async def test_an_agent_does_not_lift_what_shell_hooks_deny(
     commanding.plan["agents"]["explorer"]["hooks"] = [{"module": "hook-shell", "config": own}]
     prepared = commanding.prepared() if is_trusted else _untrusted(commanding)
     async with SessionRuntime(prepared, environ=_ENVIRON, trust=is_trusted) as runtime:
-        child = await spawn_in(runtime)("explorer", "Go.", use_subprocess=is_own_process)
+        child = await spawn_in(runtime)("explorer", "Go.")
     assert "No." in str([text for role, text in commanding.said(child["session_id"]) if role == "tool"])
     assert not (commanding.project / "seen.txt").exists()
     assert is_trusted or not (commanding.project / "own.txt").exists()
@@ -178,3 +177,30 @@ async def test_a_child_that_goes_on_is_guarded_as_its_parent_is_then(
         await again.session.coordinator.get_capability("session.resume")(child, "Again.")
     assert len(asked.questions) == 1
     assert not (commanding.project / "seen.txt").exists()
+
+
+async def test_the_log_of_a_child_names_who_answered(tree: Any, spawn_in: Any) -> None:
+    """The log of a child names the person who answered its approval request."""
+    (tree.home / "policy.yaml").write_text("rules: [{action: process.exec, verdict: ask}]", encoding="utf-8")
+    tree.plan["tools"] = [{"module": "tool-bash", "config": {"sandbox": "off"}}]
+    tree.script([], {"explorer": [{"tool_calls": [{"name": "bash", "arguments": {"command": "true"}}]}, {"text": "."}]})
+    answers = iter(["Allow", "Deny", TimeoutError("late")])
+
+    class Asked:
+        async def request_approval(self, prompt: str, options: list[str], timeout: float, default: str) -> str:
+            answer: Any = next(answers)
+            if isinstance(answer, TimeoutError):
+                raise answer
+            return str(answer)
+
+    async with tree.run(environ=_ENVIRON) as runtime:
+        ada = person_at("chat", "ada")
+        Approvers([Approver("terminal", Asked(), ada)]).connect(runtime.session.coordinator)
+        results = [await spawn_in(runtime)("explorer", f"Go {n}.", tool_call_id=f"c{n}") for n in range(3)]
+    logged = [event for result in results for event in tree.events(result["session_id"])]
+    decided = [(name, data["answered_by"]) for name, data in logged if name in ("approval:granted", "approval:denied")]
+    assert decided == [
+        ("approval:granted", ada),
+        ("approval:denied", ada),
+        ("approval:denied", {"kind": "timeout"}),
+    ]

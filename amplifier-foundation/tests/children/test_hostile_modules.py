@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import ChildRefusedError
-from amplifier_foundation.children import child as child_module
+from amplifier_foundation.children import ChildRefusedError, child_session
 from amplifier_testing.loop.fakes import PlainTool
 
 
@@ -32,7 +31,7 @@ async def test_a_child_that_hangs_while_it_is_taken_down_gives_its_answer(
     tree: Any, spawn_in: Any, add_tools: Any, monkeypatch: pytest.MonkeyPatch, listens: bool
 ) -> None:
     """Its answer is there: whoever started it has it, and goes on, whether the module heeds its end or not."""
-    monkeypatch.setattr(child_module, "_CLOSE_SECONDS", 100.0)
+    monkeypatch.setattr(child_session, "_CLOSE_SECONDS", 100.0)
     hanging, going = asyncio.Event(), asyncio.Event()
     # By the loop's clock its time to end is up when its module hangs, and not before.
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + 1000 * hanging.is_set())
@@ -58,7 +57,7 @@ async def test_a_child_that_hangs_while_it_is_taken_down_gives_its_answer(
             result = await spawn_in(runtime)("explorer", "Go.")
         assert hanging.is_set()
         assert await runtime.execute("And now?") == "I go on."
-        assert runtime.budget._children == 0
+        assert runtime.budget.running_children == 0
         assert not runtime.children._running
         going.set()
     assert (result["status"], result["output"]) == ("success", "Seen.")
@@ -99,7 +98,7 @@ async def test_a_child_of_which_nobody_tells_the_cost_ends(
 
     What the child has used is counted all the same.
     """
-    monkeypatch.setattr(child_module, "_COST_SECONDS", 0.05)
+    monkeypatch.setattr(child_session, "_COST_SECONDS", 0.05)
     asked = asyncio.Event()
 
     def make(coordinator: Any) -> list[PlainTool]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children.ids import child_id
+from amplifier_foundation.children.results import child_id
 from amplifier_foundation.sessions import SessionRuntime, load_session
 
 _CHILD = child_id("the-root", "first", "explorer")

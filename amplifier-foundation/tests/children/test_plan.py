@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.children import SpawnError, child_plan
 from amplifier_foundation.children.errors import AgentUnusableError
-from amplifier_foundation.children.guards import GUARDS
 from amplifier_foundation.children.plan import visible_agents
+from amplifier_foundation.children.restrictions import GUARDS
 
 PARENT: dict[str, Any] = {
     "session": {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children.preferences import best_match, is_protected, with_preference
+from amplifier_foundation.children.model_roles import best_match, is_protected, with_preference
 
 PLAN: dict[str, Any] = {
     "providers": [

@@ -78,7 +78,7 @@ async def test_the_answer_of_one_agent_is_not_given_for_another(tree: Any, spawn
     async with tree.run() as runtime:
         first = asyncio.ensure_future(spawn_in(runtime)("explorer", "Look.", **given))
         await asyncio.sleep(0)
-        with pytest.raises(ChildBusyError, match="at work"):
+        with pytest.raises(ChildBusyError, match="running another task"):
             await spawn_in(runtime)("builder", "Look.", **given)
         await first
         with pytest.raises(ChildUnknownError, match="of agent 'explorer', not of 'builder'"):
@@ -186,7 +186,7 @@ async def test_a_folder_of_somebody_else_is_left_alone(tree: Any, spawn_in: Any)
     async with tree.run() as other:
         await other.execute("Hello.")
     async with tree.run() as runtime:
-        with pytest.raises(ChildUnknownError, match="no child of session"):
+        with pytest.raises(ChildUnknownError, match="not a child of session"):
             await spawn_in(runtime)("explorer", "Go.", sub_session_id=other.session_id)
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from amplifier_foundation.children.ids import child_id
+from amplifier_foundation.children.results import child_id
 from amplifier_testing.loop.fakes import PlainTool
 
 #: The root calls the tool; agents only answer.

@@ -118,9 +118,8 @@ def test_a_child_never_loosens_the_sandbox(parent: dict[str, Any], agent: dict[s
 
 
 @pytest.mark.parametrize("has_rules", [False, True])
-@pytest.mark.parametrize("is_own_process", [False, True])
 async def test_trust_for_a_run_is_no_wider_in_children(
-    tree: Any, spawn_in: Callable[..., Any], is_own_process: bool, has_rules: bool
+    tree: Any, spawn_in: Callable[..., Any], has_rules: bool
 ) -> None:
     """What a project's files came to allow after the user trusted it for the run, no child that starts later does."""
     (tree.home / "policy.yaml").unlink()
@@ -136,8 +135,8 @@ async def test_trust_for_a_run_is_no_wider_in_children(
     environ = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
     async with tree.run(trust=True, environ=environ) as runtime:
         file.write_text(allowing, encoding="utf-8")
-        await spawn_in(runtime)("explorer", "Go.", use_subprocess=is_own_process, tool_call_id="c1")
+        await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
         assert not (tree.project / "seen.txt").exists()
     async with tree.run(trust=True, environ=environ) as runtime:
-        await spawn_in(runtime)("explorer", "Go.", use_subprocess=is_own_process, tool_call_id="c2")
+        await spawn_in(runtime)("explorer", "Go.", tool_call_id="c2")
         assert (tree.project / "seen.txt").exists()

@@ -36,9 +36,8 @@ def _assert_same(tree: Any, live: UsageRecord) -> None:
     assert _logged(tree) == live
 
 
-@pytest.mark.parametrize("is_apart", [False, True])
-async def test_live_and_recorded_sums_agree(tree: Any, spawn_in: Callable[..., Any], is_apart: bool) -> None:
-    """Children here and in processes, a child and a session that are resumed: one sum, each answer counted once."""
+async def test_live_and_recorded_sums_agree(tree: Any, spawn_in: Callable[..., Any]) -> None:
+    """Two children, a child and a session that are resumed: one sum, each answer counted once."""
     tree.script([_ANSWER, _ANSWER], {"explorer": [_ANSWER, _ANSWER], "builder": [_ANSWER]})
     async with tree.run(environ=_ENVIRON) as runtime:
         root, spawn = runtime.session_id, spawn_in(runtime)
@@ -47,7 +46,7 @@ async def test_live_and_recorded_sums_agree(tree: Any, spawn_in: Callable[..., A
             lambda session, used: heard.update({session: heard.get(session, UsageRecord()) + used})
         )
         await runtime.execute("Go.")
-        first = await spawn("explorer", "Go.", tool_call_id="c1", use_subprocess=is_apart)
+        first = await spawn("explorer", "Go.", tool_call_id="c1")
         other = await spawn("builder", "Go.", tool_call_id="c2")
         await runtime.session.coordinator.get_capability("session.resume")(first["session_id"], "Again.")
         before = runtime.account.total
@@ -75,8 +74,7 @@ async def test_a_fork_counts_its_own_answers_alone(tree: Any) -> None:
     _assert_same(tree, runtime.account.total + fork.account.total)
 
 
-@pytest.mark.parametrize("is_apart", [False, True])
-async def test_a_call_that_was_cancelled_is_not_free(tree: Any, spawn_in: Callable[..., Any], is_apart: bool) -> None:
+async def test_a_call_that_was_cancelled_is_not_free(tree: Any, spawn_in: Callable[..., Any]) -> None:
     """A call that broke off counts as one without a price, live and by the logs."""
     tree.script([_ANSWER], {"explorer": [_HANGS]})
     asked = asyncio.Event()
@@ -87,7 +85,7 @@ async def test_a_call_that_was_cancelled_is_not_free(tree: Any, spawn_in: Callab
 
     async with tree.run(environ=_ENVIRON, on_child_event=on_child_event) as runtime:
         await runtime.execute("Go.")
-        child = asyncio.create_task(spawn_in(runtime)("explorer", "Go.", use_subprocess=is_apart))
+        child = asyncio.create_task(spawn_in(runtime)("explorer", "Go."))
         await asked.wait()
         child.cancel()
         with pytest.raises(asyncio.CancelledError):

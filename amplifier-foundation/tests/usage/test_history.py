@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children.child import call_usage
+from amplifier_foundation.children.child_session import call_usage
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_foundation.usage.history import facts_at_start, past_cost

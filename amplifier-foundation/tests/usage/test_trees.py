@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_foundation.usage import BUDGET_EXHAUSTED, BudgetExceededError, HomeLine, SessionBudget
+from amplifier_foundation.usage import BUDGET_EXHAUSTED, BudgetExceededError, SessionBudget
 from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
 
 
@@ -44,8 +44,6 @@ class Session:
     steps: list[Any] = field(default_factory=list)
     #: After so many turns of the event loop, the session is cancelled; None for never.
     cancelled_after: int | None = None
-    #: Whether it runs in a process of its own, which knows of the others only what it is told.
-    is_apart: bool = False
 
 
 _DEAREST = Decimal(1)
@@ -68,13 +66,12 @@ _limits = st.dictionaries(
 _few = st.sampled_from([{}, {}, {}, {"turns": 1}, {"tokens": 3}, {"fan_out": 1}, {"depth": 0}, {"seconds": 2}])
 _rarely = st.sampled_from([None] * 6 + [0, 3, 9, 15])
 _tools = st.builds(Tool, st.integers(0, 2))
-_leaf = st.builds(Session, _few, st.lists(_asks | _tools, min_size=1, max_size=3), _rarely, st.booleans())
+_leaf = st.builds(Session, _few, st.lists(_asks | _tools, min_size=1, max_size=3), _rarely)
 _inner = st.builds(
     Session,
     _few,
     st.lists(_asks | st.lists(_leaf, min_size=1, max_size=3), min_size=1, max_size=2),
     _rarely,
-    st.booleans(),
 )
 _roots = st.builds(
     Session,
@@ -91,8 +88,6 @@ class Tree:
         self.budgets: list[tuple[SessionBudget, dict[str, Any]]] = []
         self.children: dict[SessionBudget, list[SessionBudget]] = {}
         self.parents: dict[SessionBudget, SessionBudget] = {}
-        #: Budgets of sessions in processes of their own, as they have them there.
-        self.apart: set[SessionBudget] = set()
         self.running: dict[SessionBudget, int] = {}
         #: What the calls in flight will use, and the most that this ever was, by budget.
         self.flying: dict[SessionBudget, tuple[int, Decimal]] = {}
@@ -129,33 +124,6 @@ class Tree:
         self.budgets.append((budget, limits))
         self.began[budget] = self.now
 
-    def _report(self, apart: SessionBudget) -> None:
-        self.parents[apart].absorb(apart.report())
-
-    async def _run_apart(self, session: Session, budget: SessionBudget) -> None:
-        """Run a session as a process does: with what is left as its limits, and a line to the one that started it."""
-        self._begin(budget, session.limits)
-        apart = SessionBudget(budget.allowance(), agent="agent", clock=lambda: self.now)
-        apart.account.prices.take(budget.account.prices.plain())
-        self.children[budget], self.parents[apart] = [apart], budget
-        self.apart.add(apart)
-
-        async def reserve(name: Any) -> str:
-            report = apart.report()
-            await asyncio.sleep(0)  # on its way
-            budget.absorb(report)
-            reason = await budget.claim_for_process(name)
-            await asyncio.sleep(0)
-            return reason or ""
-
-        if apart.is_limited:
-            apart.home = HomeLine(reserve, budget.place_left, lambda: self._report(apart))
-        budget.follow(apart.bar)
-        try:
-            await self.run(replace(session, limits={}), apart)
-        finally:
-            self._report(apart)
-
     async def _steps(self, session: Session, budget: SessionBudget, coordinator: Any) -> None:
         for number, step in enumerate(session.steps):
             if isinstance(step, Ask):
@@ -171,7 +139,7 @@ class Tree:
 
     async def _spawn(self, session: Session, parent: SessionBudget) -> None:
         try:
-            child = await parent.claim_child("agent", session.limits)
+            child = parent.open_child("agent", session.limits)
         except BudgetExceededError:
             return
         self.children.setdefault(parent, []).append(child)
@@ -182,7 +150,7 @@ class Tree:
             assert self._level(child) - self._level(one) <= self._limit(one, "depth")
         try:
             with child:
-                await (self._run_apart if session.is_apart else self.run)(session, child)
+                await self.run(session, child)
         finally:
             for one in self.above(parent):
                 self.running[one] -= 1
@@ -271,7 +239,7 @@ class Tree:
         return found
 
     def _level(self, budget: SessionBudget) -> int:
-        return len(set(self.above(budget)) - self.apart)
+        return len(self.above(budget))
 
     def _limit(self, budget: SessionBudget, name: str) -> Any:
         limits = next(limits for one, limits in self.budgets if one is budget)
@@ -281,7 +249,7 @@ class Tree:
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(_roots)
 def test_no_tree_passes_a_limit_by_more_than_the_calls_in_flight(session: Session) -> None:
-    """Children side by side and in processes, retries, hooks' calls, time, cancellations: limits hold, all adds up."""
+    """Children side by side, retries, hooks' calls, time, cancellations: limits hold, all adds up."""
 
     async def main() -> Tree:
         tree = Tree()
@@ -304,7 +272,5 @@ def test_no_tree_passes_a_limit_by_more_than_the_calls_in_flight(session: Sessio
         for name in ("tokens", "usd", "estimated_usd"):
             below = sum(child.used()[name] for child in tree.children.get(budget, []))
             assert sum(Decimal(row[name]) for row in mine) + below == used[name]
-    root, limits = tree.budgets[0]
-    if "fan_out" in limits:
-        assert root.allowance()["fan_out"] == str(limits["fan_out"]), "a place was not given back"
+        assert budget.running_children == 0
     assert len(tree.told) == len(set(tree.told)), "a limit that is reached is told once in the whole tree"

@@ -1,4 +1,4 @@
-"""Put together what a new child consists of: plan, prompt, notes, and what it shares with its parent."""
+"""Prepare a child session: its plan, prompt, metadata, and what it gets from its parent."""
 
 from __future__ import annotations
 
@@ -7,53 +7,56 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_foundation.children.capabilities import SELF, SpawnRequest
 from amplifier_foundation.children.errors import TooDeepError
-from amplifier_foundation.children.ids import own_span
-from amplifier_foundation.children.origin import ChildFacts, Origin
+from amplifier_foundation.children.model_roles import Preferred, names_provider, with_preference
 from amplifier_foundation.children.plan import child_plan
-from amplifier_foundation.children.preferences import Preferred, names_provider, with_preference
-from amplifier_foundation.children.request import SELF, SpawnRequest
-from amplifier_foundation.children.switched import Switched
+from amplifier_foundation.children.results import own_span
+from amplifier_foundation.prompt.access import ReadDeniedError
+from amplifier_foundation.prompt.mention_resolver import MentionError
+from amplifier_foundation.sessions.origin import ChildFacts, Origin, UserChanges
 from amplifier_foundation.sessions.plan import has_own_rules
 from amplifier_foundation.trust.server_entries import without_server_values
 from amplifier_kit.awaitable import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.prompt.access import Origin as TextOrigin
+    from amplifier_foundation.prompt.access import PromptAccess
     from amplifier_foundation.sessions.runtime import SessionRuntime
 
-#: How deep a tree may be when its budget does not say.
+#: How deep a tree may be when its budget does not limit the depth.
 MAX_DEPTH: Final = 8
-#: Seconds that a provider has to say which models it offers.
+#: How long a provider may take to list its models.
 _LIST_SECONDS: Final = 5.0
-#: Of the parent, and as they are for the child.
-_PASSED_ON: Final = ("session.routing", "runtime_skill_overlay")
+#: Capabilities that a child shares with its parent.
+_SHARED: Final = ("session.routing", "runtime_skill_overlay")
 
 
-class ChildParts:
-    """Make the parts of the children of one session."""
+class ChildPreparation:
+    """Prepare the children of one session."""
 
     def __init__(self, parent: SessionRuntime) -> None:
         self._parent = parent
 
     def depth(self) -> int:
-        """Return how deep a child of this session lies; raises TooDeepError when that is too deep."""
+        """Return the depth of a child of this session; raises TooDeepError when that is too deep."""
         above = self._parent.origin.facts.depth if self._parent.origin is not None else 0
-        if above >= MAX_DEPTH and "depth" not in self._parent.budget.allowance():
+        if above >= MAX_DEPTH and not self._parent.budget.limits_depth:
             raise TooDeepError(
-                f"{above} sessions are above this one already: do the work here, or allow more in session.budget.depth"
+                f"this session has {above} ancestors already: do the work here, or allow more in session.budget.depth"
             )
         return above + 1
 
     def self_depth(self, request: SpawnRequest) -> int:
-        """Return how often the child's chain of sessions has called itself."""
+        """Return how often the child's ancestors have delegated to themselves."""
         above = self._parent.origin.self_delegation_depth if self._parent.origin is not None else 0
         return max(request.self_delegation_depth, above + 1) if request.agent == SELF else request.self_delegation_depth
 
     async def prepared(
         self, request: SpawnRequest, agent: Mapping[str, Any], agents: Mapping[str, Any]
     ) -> tuple[Prepared, tuple[str, ...], bool]:
-        """Return what the child is made of, what the caller should know, and whether it has a provider of its own.
+        """Return what the child is made of, warnings for the caller, and whether a preference chose its provider.
 
         Raises AgentUnusableError and SpawnError as `child_plan` does.
         """
@@ -77,8 +80,6 @@ class ChildParts:
         preferred = await self._preferred(plan, request, agent)
         composed, warnings = replace(parent.composed, plan=preferred.plan), preferred.warnings
         if agent.get("instruction"):
-            from amplifier_foundation.children.context import agent_context
-
             access, instruction = self._parent.prompt.access, str(agent["instruction"])
             origin = access.origin_of_text(instruction)
             files, missing = await asyncio.to_thread(agent_context, agent.get("context"), access, origin)
@@ -89,7 +90,7 @@ class ChildParts:
     def metadata(
         self, facts: ChildFacts, request: SpawnRequest, agent: Mapping[str, Any], prepared: Prepared, task: str
     ) -> dict[str, Any]:
-        """Return what the metadata of a new child say beyond those of other sessions."""
+        """Return the keys of a child's metadata that sessions without a parent do not have."""
         composed = prepared.composed
         return {
             "parent_id": facts.parent_id,
@@ -101,9 +102,8 @@ class ChildParts:
             "parallel_group_id": facts.parallel_group_id,
             "task_sha256": task,
             "self_delegation_depth": self.self_depth(request),
-            "use_subprocess": request.use_subprocess or None,
             "agent_overlay": without_server_values(agent),
-            "config": without_server_values(_shown(composed.plan)),
+            "config": without_server_values(_with_agent_names(composed.plan)),
             "bundle_context": {
                 "module_paths": {name: str(path) for name, path in prepared.modules.items()},
                 "mention_mappings": dict(composed.namespaces),
@@ -118,12 +118,12 @@ class ChildParts:
         self_depth: int,
         metadata: Mapping[str, Any],
         *,
-        has_own_provider: bool = False,
+        is_provider_chosen: bool = False,
     ) -> Origin:
-        """Return what the child has from its parent; an agent with rules of its own has to keep to these as well."""
+        """Return what the child gets from its parent; the rules of its agent, if any, hold for it as well."""
         parent = self._parent
         coordinator = parent.session.coordinator
-        given = {name: coordinator.get_capability(name) for name in _PASSED_ON}
+        shared = {name: coordinator.get_capability(name) for name in _SHARED}
         working_dir = coordinator.get_capability("session.working_dir")
         root_folder = parent.origin.root_folder if parent.origin is not None else parent.folder
         rules, permissions = parent.rules, (parent.permissions, *parent.more_permissions)
@@ -134,8 +134,8 @@ class ChildParts:
                 prepared, root_folder, trust=parent.given_trust, locate=parent.prompt.resolver.resolve
             )
             rules, permissions = (*rules, prepared.composed.plan), (*permissions, own)
-        above = parent.origin.switched if parent.origin is not None else None
-        switched = Switched.since(parent.mounted, coordinator, above)
+        above = parent.origin.changes if parent.origin is not None else None
+        changes = UserChanges.since(parent.mounted, coordinator, above)
         return Origin(
             facts,
             folder=parent.folder.parent / facts.session_id,
@@ -146,13 +146,13 @@ class ChildParts:
             self_delegation_depth=self_depth,
             secrets=parent.secrets,
             rules=rules,
-            switched=switched.without_choice() if has_own_provider else switched,
-            capabilities={name: value for name, value in given.items() if value is not None},
+            changes=changes.without_model_choice() if is_provider_chosen else changes,
+            capabilities={name: value for name, value in shared.items() if value is not None},
             permissions=permissions,
         )
 
     async def _preferred(self, plan: dict[str, Any], request: SpawnRequest, agent: Mapping[str, Any]) -> Preferred:
-        """Return the plan with the provider that the caller wishes, else the one that the agent does."""
+        """Return the plan with the provider that the caller prefers, else with the one that the agent prefers."""
         unknown: list[str] = []
         for wished, role in (
             (request.provider_preferences, request.model_role),
@@ -162,27 +162,52 @@ class ChildParts:
             if not preferences and isinstance(role, str):
                 preferences = self._parent.routing.resolve(role)
                 if role not in (known := self._parent.routing.known_roles):
-                    unknown.append(f"model_role {role!r:.100} is not known and counts as not said: {', '.join(known)}")
+                    unknown.append(f"model_role {role!r:.100} is unknown and ignored; known roles: {', '.join(known)}")
             if preferences:
                 preferred = await with_preference(plan, preferences, self._models)
                 return preferred._replace(warnings=(*unknown, *preferred.warnings))
         return Preferred(plan, warnings=tuple(unknown))
 
     async def _models(self, entry: Mapping[str, Any]) -> Sequence[str]:
-        """Return the models of a provider that this session has; raises LookupError when it has it not."""
+        """Return the models of a provider of this session; raises LookupError when it is not mounted."""
         providers = self._parent.session.coordinator.get("providers") or {}
         for name, provider in providers.items():
             if names_provider(entry, name):
                 async with asyncio.timeout(_LIST_SECONDS):
                     models = await maybe_await(provider.list_models())
                     return [str(getattr(model, "id", model)) for model in models]
-        raise LookupError("it is not mounted here")
+        raise LookupError("it is not mounted")
 
 
-def _shown(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan as metadata hold it: of agents only who they are, for notes are written again and again.
+def agent_context(declared: Any, access: PromptAccess, origin: TextOrigin) -> tuple[dict[str, str], list[str]]:
+    """Return the files of an agent's `context` by name, as absolute paths, and a warning for each that is left out.
 
-    The record of the session has all of it.
+    `origin` is that of the agent's instruction: an agent may name no file that its instruction may not mention.
+    """
+    files: dict[str, str] = {}
+    warnings: list[str] = []
+    if not isinstance(declared, Mapping):
+        return files, warnings
+    included = declared.get("include")
+    named = {str(name): str(name) for name in (included if isinstance(included, list) else ())}
+    named |= {str(name): str(path) for name, path in declared.items() if name != "include"}
+    for name, reference in named.items():
+        try:
+            path = access.resolver.locate(reference if reference.startswith("@") else f"@{reference}").path
+            access.check(path, origin)
+        except ReadDeniedError as error:
+            warnings.append(f"context file {reference!r} of the agent is left out: {error}")
+        except MentionError:
+            warnings.append(f"context file {reference!r} of the agent does not exist")
+        else:
+            files[name.removeprefix("@")] = str(path)
+    return files, warnings
+
+
+def _with_agent_names(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan for the metadata: with the names and descriptions of its agents alone.
+
+    Metadata are written after every turn; the record of the session has the whole plan.
     """
     agents = plan.get("agents")
     if not isinstance(agents, Mapping):

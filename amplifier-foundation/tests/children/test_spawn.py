@@ -11,14 +11,15 @@ import pytest
 from amplifier_foundation.children import (
     AgentUnknownError,
     ChildBusyError,
-    ChildFacts,
     ChildFailedError,
     ChildRefusedError,
     SpawnError,
     TooDeepError,
 )
 from amplifier_foundation.children.errors import AgentUnusableError
+from amplifier_foundation.sessions.origin import ChildFacts
 from amplifier_foundation.usage import BudgetError, BudgetExceededError
+from amplifier_kit.log import read_log
 
 
 async def test_the_short_form_of_the_capability_is_enough(tree: Any, spawn_in: Any) -> None:
@@ -75,7 +76,7 @@ _PROMPTS = {"explorer": "You explore.", "builder": "You build.", "self": "You ar
 
 
 async def test_context_files_of_an_agent_are_in_its_prompt(tree: Any, spawn_in: Any) -> None:
-    """What is not there is said in the result."""
+    """A file that does not exist is a warning in the result."""
     (tree.project / "facts.md").write_text("Cats have tails.", encoding="utf-8")
     tree.plan["agents"]["explorer"]["context"] = {"include": ["facts.md", "gone.md"]}
     tree.script([], {"explorer": [{"expect": {"system_contains": "Cats have tails."}, "text": "Ok."}]})
@@ -83,7 +84,7 @@ async def test_context_files_of_an_agent_are_in_its_prompt(tree: Any, spawn_in: 
         result = await spawn_in(runtime)("explorer", "Go.")
     assert (result["status"], result["metadata"]["warnings"]) == (
         "success",
-        ["context file 'gone.md' of the agent is not there"],
+        ["context file 'gone.md' of the agent does not exist"],
     )
 
 
@@ -267,7 +268,7 @@ async def test_a_tree_has_an_end_downwards(tree: Any, delegating: str, spawn_in:
     assert sorted(depths) == list(range(1, 9))
     deepest = depths[8]
     assert tree.metadata(deepest)["self_delegation_depth"] == 8
-    assert any("sessions are above this one" in text for _, text in tree.said(deepest))
+    assert any("ancestors already" in text for _, text in tree.said(deepest))
     assert TooDeepError.code == "spawn_too_deep"
 
 
@@ -327,7 +328,7 @@ async def test_the_working_directory_is_that_of_the_parent(tree: Any, spawn_in: 
         result = await spawn_in(runtime)("explorer", "Go.")
         assert (runtime.folder.parent / result["session_id"]).is_dir()
         facts = children._facts("x", _request(), "explorer")
-        assert children._parts.origin(facts, runtime.prepared, {}, 0, {}).working_dir == str(elsewhere)
+        assert children._preparation.origin(facts, runtime.prepared, {}, 0, {}).working_dir == str(elsewhere)
     assert seen
 
 
@@ -409,7 +410,7 @@ async def test_who_waits_for_a_child_of_somebody_else_hears_that_it_was_stopped(
         )
         await eventually(lambda: "llm:request" in heard)
         first.cancel()
-        with pytest.raises(ChildFailedError, match="was stopped"):
+        with pytest.raises(ChildFailedError, match="was cancelled"):
             await second
 
 
@@ -424,3 +425,15 @@ async def test_a_budget_that_is_no_mapping_is_refused(tree: Any, spawn_in: Any, 
     with pytest.raises(BudgetError, match=r"session\.budget must be a mapping"):
         async with tree.run():
             pass
+
+
+async def test_use_subprocess_is_accepted_and_logged(tree: Any, spawn_in: Any) -> None:
+    """The child runs in this process all the same, and the log of its parent says so."""
+    heard: list[str] = []
+    async with tree.run(on_child_event=lambda facts, event, data: heard.append(event)) as runtime:
+        result = await spawn_in(runtime)("explorer", "Go.", use_subprocess=True)
+    assert (result["status"], result["output"]) == ("success", "The answer.")
+    assert "session:end" in heard
+    assert "use_subprocess" not in tree.metadata(result["session_id"])
+    logged = [line.record for line in read_log(tree.place / runtime.session_id) if "use_subprocess" in str(line.record)]
+    assert [record["lvl"] for record in logged] == ["WARNING"]

@@ -8,11 +8,10 @@ from amplifier_foundation.children import SpawnError
 
 
 @pytest.mark.parametrize("message", ["hi", None, 3, ["user", "hi"]])
-@pytest.mark.parametrize("use_subprocess", [True, False])
-async def test_a_conversation_is_made_of_messages(tree: Any, spawn_in: Any, message: Any, use_subprocess: bool) -> None:
+async def test_a_conversation_is_made_of_messages(tree: Any, spawn_in: Any, message: Any) -> None:
     """The error names the argument and what is wrong in it, and no child is begun."""
     given = [{"role": "user", "content": "Hello."}, message]
     async with tree.run() as runtime:
         with pytest.raises(SpawnError, match="parent_messages: each must be a message"):
-            await spawn_in(runtime)("explorer", "Go.", parent_messages=given, use_subprocess=use_subprocess)
+            await spawn_in(runtime)("explorer", "Go.", parent_messages=given)
     assert [path.name for path in tree.place.iterdir()] == [runtime.session_id]

@@ -1,4 +1,4 @@
-"""Names of child sessions."""
+"""The ids of child sessions."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.children.ids import call_begins_with, child_id, children_begin_with, is_plain, own_span
+from amplifier_foundation.children.results import call_prefix, child_id, children_prefix, is_child_id, own_span
 
 ROOT = "0b6c4a3e-9f3c-4b53-8f5e-4a1d2c3b4a5e"
 
@@ -36,12 +36,12 @@ def test_every_id_is_a_plain_name_of_one_form(parent: str, call: str, agent: str
     """Whatever parents, calls and agents are called, no folder lies elsewhere."""
     made = child_id(parent, call, agent)
     assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]{16}_[a-z0-9-]{1,80}", made)
-    assert is_plain(made)
-    assert made.startswith(children_begin_with(parent))
-    assert made.startswith(call_begins_with(parent, call))
+    assert is_child_id(made)
+    assert made.startswith(children_prefix(parent))
+    assert made.startswith(call_prefix(parent, call))
 
 
 @pytest.mark.parametrize("text", ["", "..", "a/b", "/etc", ".hidden", "a\0b", "x" * 300, None, 3])
 def test_what_leads_elsewhere_is_no_id(text: object) -> None:
     """An id that a model has made up names no folder outside."""
-    assert not is_plain(text)
+    assert not is_child_id(text)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from amplifier_core.testing import create_test_coordinator
 from amplifier_foundation.children import child_plan
-from amplifier_foundation.children.tight_approval import tightened_approval
+from amplifier_foundation.children.restrictions import tighten_approval
 from amplifier_foundation.settings.variables import expand
 from amplifier_module_hooks_approval._config import ApprovalConfig
 from amplifier_module_hooks_approval._policy import ApprovalPolicy
@@ -150,4 +150,4 @@ def test_variables_make_no_difference(verdict: str, parent: Any, overlay: dict[s
 )
 def test_an_agent_gets_what_tightens(above: Any, wish: Any, expected: Any) -> None:
     """More denials and questions, and fewer permissions, count as they are written."""
-    assert tightened_approval(above, wish) == expected
+    assert tighten_approval(above, wish) == expected

@@ -43,7 +43,7 @@ async def test_a_resume_that_is_made_again_gets_what_was_done(tree: Any, spawn_i
 async def test_an_unknown_child_is_told(tree: Any, spawn_in: Any, identity: Any) -> None:
     """The error names the nearest one there is."""
     async with tree.run() as runtime:
-        with pytest.raises(ChildUnknownError, match="has started none"):
+        with pytest.raises(ChildUnknownError, match="has no children"):
             await _resume(runtime)(identity, "Go.")
         child = (await spawn_in(runtime)("explorer", "Look."))["session_id"]
         with pytest.raises(ChildUnknownError, match=child):
@@ -55,7 +55,7 @@ async def test_a_session_that_a_person_started_is_no_child(tree: Any) -> None:
     async with tree.run() as other:
         await other.execute("Hello.")
     async with tree.run() as runtime:
-        with pytest.raises(ChildUnknownError, match="not started by another"):
+        with pytest.raises(ChildUnknownError, match="has no parent"):
             await _resume(runtime)(other.session_id, "Go.")
 
 

@@ -22,21 +22,21 @@ async def _cost(runtime: SessionRuntime) -> Decimal:
     return sum((Decimal(str(one["cost_usd"])) for one in told if one and one.get("cost_usd")), Decimal(0))
 
 
-async def test_children_in_processes_draw_on_one_budget(tree: Any, spawn_in: Callable[..., Any]) -> None:
-    """LESSONS: runaway spend. Four processes at once ask the model no more often than the session may in all."""
+async def test_children_draw_on_one_budget(tree: Any, spawn_in: Callable[..., Any]) -> None:
+    """LESSONS: runaway spend. Four children at once call the model no more often than the session may in total."""
     tree.script([], {"explorer": [{"text": "One.", "delay_ms": 50}]})
     environ = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "PYTHONPATH")}
     async with tree.run(environ=environ, budget={"turns": 2}) as runtime:
         spawn = spawn_in(runtime)
-        calls = [spawn("explorer", "Go.", use_subprocess=True, tool_call_id=f"c{number}") for number in range(4)]
+        calls = [spawn("explorer", "Go.", tool_call_id=f"c{number}") for number in range(4)]
         results = await asyncio.gather(*calls, return_exceptions=True)
         used = runtime.budget.used()["turns"]
     answered = [one for one in results if isinstance(one, dict) and one["status"] == "success"]
     assert (len(answered), used) == (2, 2)
 
 
-async def test_tokens_of_processes_side_by_side_are_bounded(tree: Any, spawn_in: Callable[..., Any]) -> None:
-    """Four processes that each ask ten times use no more than the limit and the calls that were in flight."""
+async def test_tokens_of_children_side_by_side_are_bounded(tree: Any, spawn_in: Callable[..., Any]) -> None:
+    """Four children that each call the model ten times use no more than the limit and the calls that were in flight."""
     (tree.home / "policy.yaml").write_text("rules: [{action: process.exec, verdict: allow}]", encoding="utf-8")
     tree.plan["tools"] = [{"module": "tool-bash", "config": {"sandbox": "off"}}]
     used = {"input_tokens": 6, "output_tokens": 4, "cost_usd": "0.1"}
@@ -45,7 +45,7 @@ async def test_tokens_of_processes_side_by_side_are_bounded(tree: Any, spawn_in:
     environ = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "PYTHONPATH")}
     async with tree.run(environ=environ, budget={"tokens": 50}) as runtime:
         spawn = spawn_in(runtime)
-        calls = [spawn("explorer", "Go.", use_subprocess=True, tool_call_id=f"c{number}") for number in range(4)]
+        calls = [spawn("explorer", "Go.", tool_call_id=f"c{number}") for number in range(4)]
         results = await asyncio.gather(*calls)
         tokens = runtime.budget.used()["tokens"]
     assert 50 <= tokens <= 50 + 4 * 10
@@ -106,15 +106,14 @@ def _spent(result: dict[str, Any]) -> tuple[Any, ...]:
     return known["cost_usd"], known["usage"]["input_tokens"], known["usage"]["cost_usd"], known.get("session_cost_usd")
 
 
-@pytest.mark.parametrize("is_apart", [False, True])
-async def test_each_call_of_a_child_has_its_own_cost(tree: Any, spawn_in: Callable[..., Any], is_apart: bool) -> None:
+async def test_each_call_of_a_child_has_its_own_cost(tree: Any, spawn_in: Callable[..., Any]) -> None:
     """What a call took is told of that call alone, so that calls add up; the session counts the child once, in all."""
     tree.script([], {"explorer": [{"text": "One.", "usage": _PAID}] * 3})
     environ = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "PYTHONPATH")}
     async with tree.run(environ=environ) as runtime:
         root = runtime.session_id
         resume = runtime.session.coordinator.get_capability("session.resume")
-        first = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1", use_subprocess=is_apart)
+        first = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
         again = await resume(first["session_id"], "Again.", tool_call_id="c2")
         told = await runtime.session.coordinator.collect_contributions("session.cost")
         assert [_spent(one) for one in (first, again)] == [("0.5", 10, "0.5", None), ("0.5", 10, "0.5", "1.0")]

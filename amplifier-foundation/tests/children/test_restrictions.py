@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.children import child_plan
 from amplifier_foundation.children.errors import AgentUnusableError
-from amplifier_foundation.children.guards import GUARDS
-from amplifier_foundation.children.plan import tighten
+from amplifier_foundation.children.restrictions import GUARDS, restrict
 from amplifier_kit.config import read_config
 from amplifier_module_hooks_logging._config import LogConfig
 from amplifier_module_hooks_redaction.config import RedactionConfig
@@ -71,7 +70,7 @@ def test_a_plan_of_before_gets_the_guards_of_now() -> None:
     """A child that goes on is guarded by what guards its parent when it does."""
     asks = {"module": "hooks-approval", "config": {"tools": {"look": {"require_approval": True}}}}
     plan: dict[str, Any] = {"hooks": [{"module": "hooks-approval", "config": {"tools": {"look": False}}}]}
-    tighten(plan, {"hooks": [asks, _SHELL]})
+    restrict(plan, {"hooks": [asks, _SHELL]})
     assert plan["hooks"] == [asks, _SHELL]
 
 
