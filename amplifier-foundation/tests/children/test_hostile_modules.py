@@ -63,7 +63,7 @@ async def test_a_child_that_hangs_while_it_is_taken_down_gives_its_answer(
     assert (result["status"], result["output"]) == ("success", "Seen.")
     assert _ends(tree, result["session_id"]) == ["completed"]
     told = [data["message"] for event, data in tree.events(runtime.session_id) if event == "log:entry"]
-    assert [text for text in told if result["session_id"] in text and "is left behind" in text]
+    assert [text for text in told if result["session_id"] in text and "was abandoned" in text]
 
 
 async def test_a_child_whose_module_panics_while_it_is_taken_down_gives_its_answer(

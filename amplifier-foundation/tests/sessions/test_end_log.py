@@ -24,7 +24,12 @@ def _ends(folder: Path, *events: Event) -> list[tuple[str, Any]]:
 
 def test_a_complete_log_stays_as_it_is(tmp_path: Path) -> None:
     """Nothing is written where nothing is missing."""
-    events = (("session:start", {}), ("execution:start", {}), ("execution:end", {}), ("session:end", {}))
+    events: tuple[Event, ...] = (
+        ("session:start", {}),
+        ("execution:start", {}),
+        ("execution:end", {}),
+        ("session:end", {}),
+    )
     assert _ends(tmp_path / "a", *events) == []
 
 
