@@ -65,6 +65,8 @@ class _Registration:
     #: Who registered the handler: it runs in that name.
     component: str = "app"
     module: str | None = None
+    #: The name of the scope it runs in: `hook:` and its name, or the event when it has none.
+    scope_name: str = ""
 
 
 class _Unregister:
@@ -137,6 +139,7 @@ class HookRegistry:
             name if name is not None else f"_auto_{event}_{uuid.uuid4()}",
             self._count,
             on_error == "deny",
+            scope_name=f"hook:{event if name is None else name}",
         )
         scope = scope_of(owner) if owner is not None else None
         if scope is not None:
@@ -223,7 +226,7 @@ class HookRegistry:
                     if owner is None:
                         returned = await call(task, self._timeout, entry.handler, event, fresh())
                     else:
-                        with acting(owner, entry.component, entry.module):
+                        with acting(owner, entry.component, entry.module, entry.scope_name):
                             returned = await call(task, self._timeout, entry.handler, event, fresh())
                     if returned is None or (
                         type(returned) is HookResult and getattr(returned, "action", None) == "continue"
@@ -285,7 +288,7 @@ class HookRegistry:
         for entry in handlers:
             try:
                 owner = self._owner
-                with nullcontext() if owner is None else acting(owner, entry.component, entry.module):
+                with nullcontext() if owner is None else acting(owner, entry.component, entry.module, entry.scope_name):
                     result = read_verdict(await call(task, timeout, entry.handler, event, fresh()))
             except (asyncio.CancelledError, *FATAL):
                 raise

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from decimal import Decimal
-from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.events import LLM_RESPONSE
-from amplifier_core.hooks import HookRegistry
 from amplifier_core.trace import current_scope
 from amplifier_kit.engine.usage import UsageRecord, usage_fault
 
@@ -24,8 +21,6 @@ BY_OTHERS: Final = 3
 #: Before other hooks: one that stops the event must not hide what was spent.
 _FIRST: Final = -1000
 _LOOP: Final = "loop"
-_EMIT: Final = HookRegistry.emit.__code__
-_UNNAMED: Final = "_auto_"
 
 
 class Spender(NamedTuple):
@@ -200,35 +195,16 @@ class Prices:
 def source_of_call(coordinator: Any) -> str:
     """Return what awaits the answer whose event is being handled: `loop`, `tool:<name>` or `hook:<name>`.
 
-    To be called by a handler of that event. A hook is known by the handler that is running further out; one that calls
-    the model in a separate task opens a span `hook:<name>` for it, else the call counts for what started the task.
+    To be called by a handler of that event, whose own scope is the first one found.
     """
-    return _calling_hook(coordinator.hooks) or _calling_span(coordinator) or _LOOP
-
-
-def _calling_hook(registry: Any) -> str | None:
-    """Return the handler that awaits the answer: the one outside of the handler that is running now."""
-    frame: FrameType | None = sys._getframe(2)
-    is_outside = False
-    while frame is not None:
-        if frame.f_code is _EMIT:
-            known = frame.f_locals
-            if known.get("self") is registry:
-                if is_outside:
-                    name = str(getattr(known.get("entry"), "name", "") or _UNNAMED)
-                    return f"hook:{known.get('event') if name.startswith(_UNNAMED) else name}"
-                is_outside = True
-        frame = frame.f_back
-    return None
-
-
-def _calling_span(coordinator: Any) -> str | None:
-    scope = current_scope()
+    scope, is_in_handler = current_scope(), True
     while scope is not None:
         if scope.owner is coordinator:
-            if scope.name.startswith(("tool:", "hook:")):
-                return scope.name
             if scope.name.startswith("provider:"):
                 return _LOOP
+            if scope.name.startswith(("tool:", "hook:")):
+                if not is_in_handler:
+                    return scope.name
+                is_in_handler = False
         scope = scope.before
-    return None
+    return _LOOP
