@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
+from amplifier_core.data import INTERRUPTS
 from amplifier_core.events import (
     CANCEL_COMPLETED,
     CANCEL_REQUESTED,
@@ -97,11 +98,14 @@ class Turn:
         self.called_tools = False
         #: Whether the turn ended because of a cancellation.
         self.was_cancelled = False
+        #: What a hook of a closing event raised to exit the program.
+        self._exit: BaseException | None = None
 
     async def run(self, prompt: str) -> str:
         """Return the answer to `prompt`; raise what the provider or the context raises.
 
         Whatever happens, `prompt:complete`, `orchestrator:complete` and `execution:end` are emitted once, at the end.
+        When a hook of these exits the program, the others are emitted before the exit is raised.
         """
         outcome = Outcome("", "error", "error")
         self.monitor.start()
@@ -114,6 +118,8 @@ class Turn:
             raise
         finally:
             await run_to_end(self._close, outcome)
+            if self._exit is not None:
+                raise self._exit
         return outcome.text
 
     # -- for loops to override --
@@ -343,6 +349,8 @@ class Turn:
             await self.session.emit_and_apply(event, data)
         except Exception as error:
             logger.error("Could not emit %s: %s", event, error, exc_info=error)
+        except INTERRUPTS as error:
+            self._exit = self._exit or error
 
 
 def _denied(reason: str | None) -> Outcome:

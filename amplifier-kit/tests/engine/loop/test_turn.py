@@ -248,6 +248,16 @@ async def test_a_hook_that_fails_at_the_end_keeps_no_event_back(run: Any) -> Non
     assert rig.names("orchestrator:complete", "execution:end") == ["orchestrator:complete", "execution:end"]
 
 
+async def test_an_exit_at_the_end_waits_for_the_closing_events(run: Any) -> None:
+    """A hook of a closing event that calls sys.exit ends the program, after the other closing events."""
+    rig = LoopRig(say("done"))
+    rig.coordinator.hooks.register("prompt:complete", lambda event, data: sys.exit(3), priority=99)
+    with pytest.raises(SystemExit, match="3"):
+        await run(rig)
+    closing = ["prompt:complete", "orchestrator:complete", "execution:end"]
+    assert rig.names(*closing) == closing
+
+
 class Flaky(ListContext):
     """Refuse some messages."""
 
