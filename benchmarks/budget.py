@@ -20,7 +20,7 @@ from measured import lower_quartile, measuring, show
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.usage import SessionBudget
-from amplifier_kit.engine.budget import require_allowance
+from amplifier_kit.engine.usage import require_allowance
 
 TARGET_MS = 0.005
 #: Counting is no check; it has a target of its own, so that it stays what nobody notices.

@@ -385,7 +385,7 @@ class Transcript:
             os.replace(fresh, target)
 
     def _line(self, message: Mapping[str, Any]) -> bytes:
-        from amplifier_kit.engine.context.transcript import sanitize_message
+        from amplifier_kit.engine.context.ledger import sanitize_message
 
         text = json.dumps(self._scrub(sanitize_message(message)), ensure_ascii=False, default=str)
         return text.encode("utf-8", "replace") + b"\n"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.engine.context.transcript import sanitize_message
+from amplifier_kit.engine.context.ledger import sanitize_message
 from amplifier_kit.log import SessionLog
 from amplifier_testing.loop.fakes import PlainTool
 

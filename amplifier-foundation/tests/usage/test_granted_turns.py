@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_foundation.usage import SessionBudget
-from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
+from amplifier_kit.engine.usage import BudgetExhaustedError, require_allowance
 
 
 def _connected(budget: SessionBudget, name: str) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_foundation.usage import BUDGET_EXHAUSTED, BudgetExceededError, SessionBudget
-from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
+from amplifier_kit.engine.usage import BudgetExhaustedError, require_allowance
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Usage of model calls: one checked record for each `llm:response`, and their sums.
+"""Usage of model calls: one checked record for each `llm:response`, their sums, and the budget that limits them.
 
 Everything that limits, stores or shows spending adds up these records. A count that is not a number is an error of the
 provider that sent it and is never counted as zero; neither is an unknown price.
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
-from amplifier_core.llm_errors import LLMError
+from amplifier_core.llm_errors import AbortError, LLMError
+from amplifier_kit.awaitable import plain_result
 
 #: No answer takes more tokens, or costs more.
 MAX_COUNT: Final = 10**12
@@ -273,3 +274,26 @@ def _shown(value: object) -> str:
     except Exception:  # a module's own class, or a number with more digits than Python prints
         text = type(value).__name__
     return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+# -- the budget --
+
+#: The capability of an app that limits spending: `check()` returns why nothing more may be spent, or None.
+BUDGET: Final = "session.budget"
+
+
+class BudgetExhaustedError(AbortError):
+    """The session's budget is exhausted; nothing was sent, and a retry does not help."""
+
+    code: ClassVar[str] = "budget_exhausted"
+
+
+def require_allowance(coordinator: Any, provider: str | None = None, model: str | None = None) -> None:
+    """Raise BudgetExhaustedError when the session's budget is exhausted; a session without a budget has no limit.
+
+    To be called right before every attempt: other calls may have spent the rest meanwhile.
+    """
+    budget = coordinator.get_capability(BUDGET) if coordinator is not None else None
+    reason = plain_result(budget.check()) if budget is not None else None
+    if reason is not None:
+        raise BudgetExhaustedError(f"not asked: {reason}", provider=provider, model=model)

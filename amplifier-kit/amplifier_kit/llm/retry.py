@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from amplifier_core.events import PROVIDER_RETRY, PROVIDER_THROTTLE
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
-from amplifier_kit.engine.budget import require_allowance
 from amplifier_kit.engine.stream_events import StreamEmitter
-from amplifier_kit.engine.usage import InvalidUsageError
+from amplifier_kit.engine.usage import InvalidUsageError, require_allowance
 from amplifier_kit.llm.errors import to_llm_error
 from amplifier_kit.llm.limits import CircuitState, limits_for
 from amplifier_kit.llm.request import LLMCall

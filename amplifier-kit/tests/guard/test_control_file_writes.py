@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context.transcript import Transcript
 from amplifier_kit.guard.control_files import IN_GIT, IN_PROJECT, is_control_file, refuse_control_file
 
 
@@ -59,17 +58,3 @@ def test_what_the_session_was_made_of_is_refused(project: Path) -> None:
     coordinator.register_capability("session.control_files", (str(project / "docs"),))
     with pytest.raises(PermissionError, match="docs/x"):
         refuse_control_file(project / "docs" / "x", coordinator)
-
-
-def test_a_transcript_is_checked_whenever_it_is_opened(project: Path) -> None:
-    """A link that comes into being before the first message leads nowhere, and at the start the session is refused."""
-    coordinator = MockCoordinator()
-    coordinator.register_capability("session.working_dir", str(project))
-    path = project / "t.jsonl"
-    transcript = Transcript(path, check=lambda path: refuse_control_file(path, coordinator))
-    assert transcript.load() == []
-    path.symlink_to(".git/config")
-    transcript.append({"role": "user", "content": "[core]"})
-    assert (project / ".git" / "config").read_text() == ""
-    with pytest.raises(PermissionError):
-        transcript.load()

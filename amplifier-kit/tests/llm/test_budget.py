@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_core.llm_errors import ProviderUnavailableError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.budget import BudgetExhaustedError, require_allowance
+from amplifier_kit.engine.usage import BudgetExhaustedError, require_allowance
 from amplifier_kit.llm.limits import limits_for
 
 

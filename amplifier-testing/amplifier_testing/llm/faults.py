@@ -26,7 +26,7 @@ from amplifier_core.llm_errors import (
     StreamError,
 )
 from amplifier_core.testing import wait_for
-from amplifier_kit.engine.budget import BudgetExhaustedError
+from amplifier_kit.engine.usage import BudgetExhaustedError
 from amplifier_kit.llm.limits import limits_for
 from amplifier_testing.llm.conformance import ConformanceBase, MakeRig
 from amplifier_testing.llm.gathered import Gathered

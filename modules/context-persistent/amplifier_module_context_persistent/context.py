@@ -11,13 +11,13 @@ from pydantic import Field
 
 from amplifier_kit.config import Count, Paths, PathText, read_config
 from amplifier_kit.engine.context import BaseContext, ContextConfig
-from amplifier_kit.engine.context.transcript import Transcript
-from amplifier_kit.engine.tokens import estimate_all
+from amplifier_kit.engine.context.token_budget import estimate_all
 from amplifier_kit.guard.control_files import refuse_control_file
 from amplifier_kit.guard.files.configured_file import denied_to_model, project_of
 from amplifier_module_context_persistent.masking import mask_for, masked_count
 from amplifier_module_context_persistent.memory import memory_messages
 from amplifier_module_context_persistent.places import transcript_path, working_dir
+from amplifier_module_context_persistent.transcript import Transcript
 
 __all__ = ["PersistentConfig", "PersistentContextManager"]
 

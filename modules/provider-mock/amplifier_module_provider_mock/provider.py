@@ -12,8 +12,8 @@ from amplifier_core import ChatRequest, ModelInfo, ProviderInfo, capabilities, l
 from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE
 from amplifier_core.message_models import ChatResponse, ToolCall
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.budget import require_allowance
 from amplifier_kit.engine.stream_events import StreamEmitter
+from amplifier_kit.engine.usage import require_allowance
 from amplifier_module_provider_mock.config import MockConfig
 from amplifier_module_provider_mock.replies import MockResponse, Replies, Reply, build_response
 

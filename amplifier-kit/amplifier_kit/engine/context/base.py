@@ -21,8 +21,7 @@ from amplifier_kit.engine.context.compaction import (
 from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.instructions import Instructions, SystemPart
 from amplifier_kit.engine.context.ledger import Conversation, Ledger, Message
-from amplifier_kit.engine.context.token_budget import TokenBudget, TokenMeter, request_budget
-from amplifier_kit.engine.tokens import estimate_tokens
+from amplifier_kit.engine.context.token_budget import TokenBudget, TokenMeter, estimate_tokens, request_budget
 from amplifier_kit.engine.usage import UsageRecord
 
 logger = logging.getLogger(__name__)

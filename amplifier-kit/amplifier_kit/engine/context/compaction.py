@@ -17,9 +17,8 @@ from typing import Any, Final, NamedTuple
 from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.ledger import SYSTEM, TOOL, USER, Conversation, Message
 from amplifier_kit.engine.context.shorten import clip_result, stub_user_message, truncate_result
-from amplifier_kit.engine.context.token_budget import TokenBudget
+from amplifier_kit.engine.context.token_budget import TokenBudget, estimate_tokens
 from amplifier_kit.engine.pairing import tool_call_ids
-from amplifier_kit.engine.tokens import estimate_tokens
 
 #: Emitted when a request should be compacted but is not; contributed on `observability.events`.
 COMPACT_SKIPPED: Final = "context:compact_skipped"

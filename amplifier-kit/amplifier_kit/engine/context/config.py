@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, Strict
 
 from amplifier_kit.config import Config, Count, Seconds, expects
-from amplifier_kit.engine.context.shorten import SMALLEST_LIMIT
+
+#: The smallest limit of a tool result: in fewer bytes a clipped text would be little more than its marker.
+SMALLEST_LIMIT: Final = 256
 
 _Number = Annotated[int, Field(ge=0)]
 _Share = Annotated[float, Field(ge=0, le=1)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.ledger import Message
-from amplifier_kit.engine.tokens import estimate_all
+from amplifier_kit.engine.context.token_budget import estimate_all
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -7,11 +7,12 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Final
 
 from amplifier_kit.engine.context.shorten import clip_content
+from amplifier_kit.engine.context.token_budget import estimate_tokens
 from amplifier_kit.engine.pairing import tool_call_ids
-from amplifier_kit.engine.tokens import estimate_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ TRUNCATED_FLOOR: Final = 24
 _PIN: Final = "openai:tool_search_items"
 _REMINDER: Final = "<system-reminder"
 _ATOMS: Final = frozenset((int, float, bool, type(None)))
+_OMIT: Final = object()
 
 
 class Ledger:
@@ -210,6 +212,40 @@ def normalize_message(message: Any, *, stamp: bool, max_tool_result_bytes: int) 
         if not metadata.get("timestamp"):
             metadata["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds")
     return copy
+
+
+def sanitize_message(message: Mapping[str, Any]) -> Message:
+    """Return a message as a transcript holds it.
+
+    The text of `thinking_block` is kept as `thinking_text`, `content_blocks` is left out, and so is every None and
+    everything that JSON cannot carry, at any depth.
+    """
+    record: Message = {}
+    for key, value in message.items():
+        if key == "content_blocks":
+            continue
+        if key == "thinking_block":
+            key, value = "thinking_text", _thinking_text(value)
+        if (plain := _plain(value)) is not _OMIT:
+            record[str(key)] = plain
+    return record
+
+
+def _thinking_text(block: Any) -> Any:
+    if isinstance(block, Mapping):
+        return block.get("thinking") or block.get("text")
+    return block if isinstance(block, str) else getattr(block, "thinking", None)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (str, bool, int)) or (isinstance(value, float) and isfinite(value)):
+        return value
+    if isinstance(value, Mapping):
+        fields = {str(key): _plain(item) for key, item in value.items()}
+        return {key: item for key, item in fields.items() if item is not _OMIT}
+    if isinstance(value, (list, tuple)):
+        return [item for item in map(_plain, value) if item is not _OMIT]
+    return _OMIT
 
 
 def _plain_copy(value: Any) -> Any:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from amplifier_kit.engine.tokens import CHARACTERS_PER_TOKEN, estimate_tokens, is_image
+from amplifier_kit.engine.context.config import SMALLEST_LIMIT
+from amplifier_kit.engine.context.token_budget import CHARACTERS_PER_TOKEN, estimate_tokens, is_image
 
 Message = dict[str, Any]
 
-#: In fewer bytes a clipped text would be little more than its marker.
-SMALLEST_LIMIT: Final = 256
 #: Where a block of a message keeps its text, by the block's type.
 _TEXT_KEYS_BY_TYPE: Final = {"text": ("text",), "tool_result": ("output", "content")}
 _TEXT_KEYS: Final = ("text", "output", "content", "thinking")

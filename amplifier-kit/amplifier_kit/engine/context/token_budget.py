@@ -1,17 +1,21 @@
-"""How many tokens a request may take, and how far the estimates are off."""
+"""Estimate the tokens of messages, divide the budget of a request, and learn how far the estimates are off."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from math import ceil
 from typing import Any, Final, NamedTuple
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.context.config import ContextConfig
-from amplifier_kit.engine.context.ledger import Message
 from amplifier_kit.engine.usage import UsageRecord
 
 logger = logging.getLogger(__name__)
+
+CHARACTERS_PER_TOKEN: Final = 4
+#: The most that models charge for an image of usual size, however many characters encode it.
+IMAGE_TOKENS: Final = 1600
 
 #: Reserved for tool schemas, framing and estimates that are too low.
 SAFETY_MARGIN: Final = 4096
@@ -23,6 +27,38 @@ _PLAUSIBLE: Final = 0.25
 _STEPS: Final = 20
 _SLACK: Final = 0.1
 _LARGEST: Final = 8.0
+
+Message = dict[str, Any]
+
+# -- estimates --
+
+
+def estimate_tokens(message: Any) -> int:
+    """Return about how many tokens one message takes: a quarter of the characters of `str(message)`.
+
+    An image counts IMAGE_TOKENS at most: its encoded bytes are not read as text. The time is proportional to the
+    message, so estimate once and keep the number.
+    """
+    content = message.get("content") if isinstance(message, dict) else None
+    images = [block for block in content if is_image(block)] if isinstance(content, list) else ()
+    if not images:
+        return len(str(message)) // CHARACTERS_PER_TOKEN
+    rest = {**message, "content": [block for block in content or () if not is_image(block)]}
+    pictured = sum(min(len(str(image)) // CHARACTERS_PER_TOKEN, IMAGE_TOKENS) for image in images)
+    return len(str(rest)) // CHARACTERS_PER_TOKEN + pictured
+
+
+def is_image(block: Any) -> bool:
+    """Return whether a content block is an image."""
+    return isinstance(block, dict) and block.get("type") in ("image", "image_url")
+
+
+def estimate_all(messages: Iterable[Any]) -> int:
+    """Return about how many tokens messages take together."""
+    return sum(map(estimate_tokens, messages))
+
+
+# -- the budget of a request --
 
 
 class TokenBudget(NamedTuple):
@@ -96,6 +132,9 @@ def _get(info: Any, key: str) -> Any:
 
 def _is_positive(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+# -- measured answers --
 
 
 class TokenMeter:

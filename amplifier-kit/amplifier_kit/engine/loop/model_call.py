@@ -23,6 +23,7 @@ from amplifier_core.events import (
 from amplifier_core.llm_errors import ContextLengthError, LLMError
 from amplifier_core.message_models import ChatRequest, ResponseFormatJson, ResponseFormatJsonSchema
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.context.token_budget import estimate_all
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.monitor import TurnMonitor
 from amplifier_kit.engine.loop.reply import Reply, block_dict, checked_usage, read_reply
@@ -30,7 +31,6 @@ from amplifier_kit.engine.loop.request import Choice, build_messages, build_tool
 from amplifier_kit.engine.loop.session import TurnSession
 from amplifier_kit.engine.pairing import Repair, repair_pairing, tool_call_ids
 from amplifier_kit.engine.tasks import Crashed, Stopped, run_bounded, run_to_end
-from amplifier_kit.engine.tokens import estimate_all
 
 #: The capability of an app that wants answers in a form: a ResponseFormatJson or a ResponseFormatJsonSchema.
 RESPONSE_FORMAT: Final = "session.response_format"

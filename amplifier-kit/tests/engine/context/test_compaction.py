@@ -7,8 +7,8 @@ from amplifier_kit.config import read_config
 from amplifier_kit.engine.context import ContextConfig
 from amplifier_kit.engine.context.compaction import LAST_RESORT, Compacted, compact
 from amplifier_kit.engine.context.ledger import Conversation
+from amplifier_kit.engine.context.token_budget import estimate_all
 from amplifier_kit.engine.pairing import check_pairing
-from amplifier_kit.engine.tokens import estimate_all
 
 Message = dict[str, Any]
 NEVER = 10**9

@@ -9,7 +9,7 @@ from amplifier_core import HookResult
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.engine.context import BaseContext, ContextConfig
-from amplifier_kit.engine.tokens import estimate_all
+from amplifier_kit.engine.context.token_budget import estimate_all
 
 Events = list[tuple[str, dict[str, Any]]]
 

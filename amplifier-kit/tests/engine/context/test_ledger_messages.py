@@ -1,6 +1,7 @@
 """Messages enter the ledger as copies, well formed, stamped and not too large."""
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import Message as MessageModel
-from amplifier_kit.engine.context.ledger import normalize_message
+from amplifier_kit.engine.context.ledger import normalize_message, sanitize_message
 
 
 def taken(message: Any, *, stamp: bool = False, limit: int = 131_072) -> dict[str, Any]:
@@ -98,3 +99,22 @@ def test_a_message_that_contains_itself_is_refused() -> None:
     message["content"].append(message)
     with pytest.raises(ValueError, match="contains itself"):
         taken(message)
+
+
+def test_sanitizing() -> None:
+    """A transcript keeps the text of thinking, and neither doubled blocks, nor None, nor what JSON cannot carry."""
+    message = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "hi", "visibility": None}, None],
+        "thinking_block": {"type": "thinking", "thinking": "hmm", "signature": "s"},
+        "content_blocks": ["again"],
+        "name": None,
+        "tool_calls": [{"id": "1", "arguments": {"a": None, "b": object(), "c": (1, Decimal(2)), 3: float("nan")}}],
+    }
+    assert sanitize_message(message) == {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "hi"}],
+        "thinking_text": "hmm",
+        "tool_calls": [{"id": "1", "arguments": {"c": [1]}}],
+    }
+    assert "thinking_text" not in sanitize_message({"role": "assistant", "thinking_block": {}})

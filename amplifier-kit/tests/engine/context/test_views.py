@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.context import BaseContext, ContextConfig
+from amplifier_kit.engine.context.token_budget import estimate_all
 from amplifier_kit.engine.pairing import check_pairing, tool_call_ids
-from amplifier_kit.engine.tokens import estimate_all
 
 Message = dict[str, Any]
 

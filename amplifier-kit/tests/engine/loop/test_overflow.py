@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.llm_errors import ContextLengthError
-from amplifier_kit.engine.tokens import estimate_all
+from amplifier_kit.engine.context.token_budget import estimate_all
 from amplifier_testing.loop.fakes import ListContext, LoopRig, say
 
 

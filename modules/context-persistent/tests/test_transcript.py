@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.engine.context.transcript import Transcript, TranscriptBusyError, sanitize_message
+from amplifier_core.testing import MockCoordinator
+from amplifier_kit.guard.control_files import refuse_control_file
+from amplifier_module_context_persistent.transcript import Transcript, TranscriptBusyError
 
 Message = dict[str, Any]
 
@@ -74,25 +75,6 @@ def test_instructions_are_not_written(path: Path, role: str) -> None:
     """System and developer messages are derived anew by every session; nothing is created for them."""
     written(path, {"role": role, "content": "be good"})
     assert not path.exists()
-
-
-def test_sanitizing() -> None:
-    """Thinking keeps its text, doubled blocks go, and so does every None and all that JSON has no word for."""
-    message = {
-        "role": "assistant",
-        "content": [{"type": "text", "text": "hi", "visibility": None}, None],
-        "thinking_block": {"type": "thinking", "thinking": "hmm", "signature": "s"},
-        "content_blocks": ["again"],
-        "name": None,
-        "tool_calls": [{"id": "1", "arguments": {"a": None, "b": object(), "c": (1, Decimal(2)), 3: float("nan")}}],
-    }
-    assert sanitize_message(message) == {
-        "role": "assistant",
-        "content": [{"type": "text", "text": "hi"}],
-        "thinking_text": "hmm",
-        "tool_calls": [{"id": "1", "arguments": {"c": [1]}}],
-    }
-    assert "thinking_text" not in sanitize_message({"role": "assistant", "thinking_block": {}})
 
 
 def test_nothing_is_created_before_the_first_message(path: Path) -> None:
@@ -267,3 +249,20 @@ def test_lines_of_others_are_understood(path: Path) -> None:
     first, second = loaded(path)
     assert first == {"role": "user", "content": "a", "metadata": {"timestamp": "then"}}
     assert second == {"role": "user", "content": "b", "metadata": None}
+
+
+def test_a_transcript_is_checked_whenever_it_is_opened(tmp_path: Path) -> None:
+    """A link to a control file, created before the first message, is not followed; at the start it is an error."""
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / ".git" / "config").touch()
+    coordinator = MockCoordinator()
+    coordinator.register_capability("session.working_dir", str(project))
+    path = project / "t.jsonl"
+    transcript = Transcript(path, check=lambda path: refuse_control_file(path, coordinator))
+    assert transcript.load() == []
+    path.symlink_to(".git/config")
+    transcript.append({"role": "user", "content": "[core]"})
+    assert (project / ".git" / "config").read_text() == ""
+    with pytest.raises(PermissionError):
+        transcript.load()

@@ -1,6 +1,6 @@
 """Token estimates are a quarter of the text."""
 
-from amplifier_kit.engine.tokens import estimate_all, estimate_tokens
+from amplifier_kit.engine.context.token_budget import estimate_all, estimate_tokens
 
 
 def test_an_estimate_is_a_quarter_of_the_characters() -> None:

@@ -10,21 +10,21 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.engine.context.ledger import SYSTEM_ROLES, Message
+from amplifier_kit.engine.context.ledger import SYSTEM_ROLES, Message, sanitize_message
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, Denied
 from amplifier_kit.guard.private_files import masked
+
+__all__ = ["Transcript", "TranscriptBusyError"]
 
 logger = logging.getLogger(__name__)
 
 #: The key of a line that is not a message: everything before it was cleared.
 _CLEARED: Final = "_cleared"
-_OMIT: Final = object()
 
 
 class TranscriptBusyError(RuntimeError):
@@ -196,40 +196,6 @@ class Transcript:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def sanitize_message(message: Mapping[str, Any]) -> Message:
-    """Return a message as a transcript holds it.
-
-    The text of `thinking_block` is kept as `thinking_text`, `content_blocks` is left out, and so is every None and
-    everything that JSON cannot carry, at any depth.
-    """
-    record: Message = {}
-    for key, value in message.items():
-        if key == "content_blocks":
-            continue
-        if key == "thinking_block":
-            key, value = "thinking_text", _thinking_text(value)
-        if (plain := _plain(value)) is not _OMIT:
-            record[str(key)] = plain
-    return record
-
-
-def _thinking_text(block: Any) -> Any:
-    if isinstance(block, Mapping):
-        return block.get("thinking") or block.get("text")
-    return block if isinstance(block, str) else getattr(block, "thinking", None)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (str, bool, int)) or (isinstance(value, float) and isfinite(value)):
-        return value
-    if isinstance(value, Mapping):
-        fields = {str(key): _plain(item) for key, item in value.items()}
-        return {key: item for key, item in fields.items() if item is not _OMIT}
-    if isinstance(value, (list, tuple)):
-        return [item for item in map(_plain, value) if item is not _OMIT]
-    return _OMIT
 
 
 def _message(record: dict[str, Any]) -> Message:
