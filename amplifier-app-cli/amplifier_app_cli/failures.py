@@ -75,7 +75,7 @@ def _known(error: Exception) -> Failure | None:
     # Whoever raises these has imported them: a command that does not is spared it.
     if _is_of(error, "amplifier_core.llm_errors", "LLMError"):
         return Failure("provider", f"the model failed: {type(error).__name__}: {error}", exits.PROVIDER)
-    if _is_of(error, "amplifier_kit.log.lock", "SessionLogBusy"):
+    if _is_of(error, "amplifier_kit.log.files", "SessionLogBusy"):
         return Failure("session_busy", str(error), exits.FAILURE)
     return None
 

@@ -15,7 +15,7 @@ from amplifier_core.llm_errors import RateLimitError
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.delivery import SystemPromptMissingError
 from amplifier_foundation.sessions import ModulesMissingError
-from amplifier_kit.log.lock import SessionLogBusy
+from amplifier_kit.log.files import SessionLogBusy
 
 
 class _Untrusted(FoundationError):

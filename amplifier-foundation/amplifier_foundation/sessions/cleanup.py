@@ -12,9 +12,10 @@ from pathlib import Path
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.index import folder_names
+from amplifier_foundation.sessions.log_retention import prune_blobs, prune_rotated
 from amplifier_foundation.sessions.metadata import SessionSummary, last_activity
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_kit.log import SessionLogBusy, prune_blobs, prune_rotated
+from amplifier_kit.log import SessionLogBusy
 
 __all__ = [
     "ASIDE",
@@ -322,7 +323,7 @@ def folder_bytes(folder: Path) -> int:
 
 def _lock_all(folders: Iterable[Path], locks: ExitStack) -> None:
     """Keep whoever would run these sessions away."""
-    from amplifier_kit.log.lock import LogLock, SessionLogBusy
+    from amplifier_kit.log.files import LogLock, SessionLogBusy
 
     for folder in folders:
         try:

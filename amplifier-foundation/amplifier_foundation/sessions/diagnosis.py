@@ -112,8 +112,7 @@ def _stored(folder: Path, history: History, messages: list[Message], done: list[
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Lock the session; raises SessionLogBusy while it runs."""
-    from amplifier_kit.log.files import LogFiles
-    from amplifier_kit.log.lock import LogLock
+    from amplifier_kit.log.files import LogFiles, LogLock
 
     files = LogFiles(folder)
     lock = LogLock(files.lock, files.active) if folder.is_dir() else None

@@ -434,8 +434,7 @@ class _Layout:
         return self._before
 
     def _numbered(self, record: dict[str, Any], seq: int) -> bytes:
-        from amplifier_kit.log.encoding import digest, encode
-        from amplifier_kit.log.record import compose
+        from amplifier_kit.log.record import compose, digest, encode
 
         seq = max(seq, self._seq + 1)
         # Lines that the original has lost, or that were deleted with its oldest files, are accounted for.
@@ -444,7 +443,7 @@ class _Layout:
         return compose(record, seq, dropped, prev, lambda: "", encode)
 
     def _unnumbered(self, record: dict[str, Any]) -> bytes:
-        from amplifier_kit.log.encoding import encode
+        from amplifier_kit.log.record import encode
 
         return b"{%b}" % b", ".join(b"%b: %b" % (encode(key), encode(value)) for key, value in record.items())
 
@@ -463,7 +462,7 @@ class _Blobs:
     def take(self, value: Any) -> None:
         """Take over everything that a value refers to."""
         from amplifier_kit.log import BlobError
-        from amplifier_kit.log.encoding import decode
+        from amplifier_kit.log.record import decode
         from amplifier_kit.log.references import BLOB, references
 
         waiting = [value]

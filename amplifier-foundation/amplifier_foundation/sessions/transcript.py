@@ -150,7 +150,7 @@ def closing_message() -> Message:
 
 def history_line(message: Mapping[str, Any]) -> bytes:
     """Return a message as a line of a transcript, without its newline."""
-    from amplifier_kit.engine.context.transcript import sanitize_message
+    from amplifier_kit.engine.context.ledger import sanitize_message
 
     return json.dumps(sanitize_message(message), ensure_ascii=False).encode("utf-8", "replace")
 

@@ -12,10 +12,11 @@ import pytest
 
 from amplifier_foundation.sessions.fork import ForkError, fork_session, list_forks, preview_fork
 from amplifier_foundation.sessions.log import EventNotFoundError, place_messages, read_outline
+from amplifier_foundation.sessions.log_retention import prune_rotated
 from amplifier_foundation.sessions.transcript import load_history
 from amplifier_foundation.sessions.turns import OrphanedCallsError, TurnRangeError, count_turns
 from amplifier_kit.engine.pairing import check_pairing
-from amplifier_kit.log import SessionLog, prune_rotated, read_log, verify_log
+from amplifier_kit.log import SessionLog, read_log, verify_log
 
 Run = Callable[..., Awaitable[Any]]
 

@@ -1,11 +1,11 @@
 """The session log: `SessionLog` writes it, `read_log` reads it, `verify_log` checks it.
 
 One JSON object per line, schema `amplifier.log` 1.0.0 (`schema()`), in `events.jsonl` of a session's folder; large
-values are in `blobs/` beside it, named by the hash of their content. Only `prune_rotated` and `prune_blobs` delete.
+values are in `blobs/` beside it, named by the hash of their content.
 Names are imported on first use, since a program that reads a log needs no writer.
 
-`record` and `encoding` make a line, `references` keeps it short with `blobs` and `message_lists`, `files` and `lock`
-know the files, and `open_work` finds the ends that are missing. The writer masks every record (`SessionLog._redact`).
+`record` makes a line, `references` keeps it short with `blobs` and `message_lists`, `files` knows the files and locks
+them, and `open_work` finds the ends that are missing. The writer masks every record (`SessionLog._redact`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amplifier_kit.log.blobs import LIMIT, BlobError, BlobStore
-    from amplifier_kit.log.lock import SessionLogBusy
+    from amplifier_kit.log.files import SessionLogBusy
     from amplifier_kit.log.reader import LogLine, LogReader, TornLine, read_log
     from amplifier_kit.log.record import schema, schema_path
-    from amplifier_kit.log.retention import Pruned, prune_blobs, prune_rotated
     from amplifier_kit.log.verify import LogReport, Problem, verify_log
     from amplifier_kit.log.writer import MAX_BYTES, SessionLog
 
 _MODULES = {
     "blobs": ("LIMIT", "BlobError", "BlobStore"),
-    "lock": ("SessionLogBusy",),
+    "files": ("SessionLogBusy",),
     "reader": ("LogLine", "LogReader", "TornLine", "read_log"),
     "record": ("schema", "schema_path"),
-    "retention": ("Pruned", "prune_blobs", "prune_rotated"),
     "verify": ("LogReport", "Problem", "verify_log"),
     "writer": ("MAX_BYTES", "SessionLog"),
 }
@@ -41,12 +39,9 @@ __all__ = [
     "LogReader",
     "LogReport",
     "Problem",
-    "Pruned",
     "SessionLog",
     "SessionLogBusy",
     "TornLine",
-    "prune_blobs",
-    "prune_rotated",
     "read_log",
     "schema",
     "schema_path",

@@ -7,13 +7,12 @@ that exists is complete, also after a crash.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from hashlib import sha256
 from pathlib import Path
 from threading import get_ident
 from typing import Any
 
-from amplifier_kit.log.encoding import decode
+from amplifier_kit.log.record import decode
 
 #: Values with longer JSON become blobs.
 LIMIT = 4096
@@ -23,7 +22,6 @@ PREVIEW = 200
 
 _PREFIX = "sha256:"
 _HEX = 64
-_REMEMBERED = 4096
 #: How many blobs may be written before they are forced to disk.
 _UNSYNCED = 1024
 _FEW = 4
@@ -41,19 +39,12 @@ class BlobStore:
         """Use `folder`, which need not exist; `durable` records which blobs `sync` must force to disk."""
         self.folder = folder
         self._durable = durable
-        self._known: OrderedDict[str, None] = OrderedDict()
         self._unsynced: list[Path] = []
 
     def put(self, value: Any, encoded: bytes) -> dict[str, Any]:
         """Store `encoded`, the JSON of `value`, unless it exists, and return the reference to it; raises OSError."""
         name = sha256(encoded).hexdigest()
-        if name in self._known:
-            self._known.move_to_end(name)
-        else:
-            self._write(name, encoded)
-            self._known[name] = None
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
+        self._write(name, encoded)
         return {"$blob": f"{_PREFIX}{name}", "bytes": len(encoded), "preview": _preview(value, encoded)}
 
     def get(self, reference: str) -> Any:
@@ -83,10 +74,6 @@ class BlobStore:
         pending, self._unsynced = self._unsynced, []
         _sync_all(pending)
         _sync_all(list({path.parent for path in pending}))
-
-    def forget(self) -> None:
-        """Check again on disk whether a blob exists."""
-        self._known.clear()
 
     def _write(self, name: str, encoded: bytes) -> None:
         path = self.folder / name[:2] / name

@@ -1,14 +1,16 @@
-"""The files of one log: the one being written, the rotated ones before it, and how a file ends."""
+"""The files of one log: the one being written, the rotated ones before it, the lock, and how a file ends."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from amplifier_kit.log.encoding import decode
+from amplifier_kit.log.record import decode
 
 NAME = "events.jsonl"
 
@@ -128,3 +130,56 @@ def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
         rest.append(first)
     if line := b"".join(reversed(rest)):
         yield line
+
+
+# -- one writer at a time, across processes --
+
+#: Errors of file systems without locks, on which a second writer goes unnoticed. The library `filelock` fails there, or
+#: leaves a lock that outlives a crash, and it does not say which process holds a lock.
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class SessionLogBusy(RuntimeError):
+    """Another writer has this log open; `pid` is its process, None if unknown."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        who = "another process" if pid is None else f"process {pid}"
+        if pid == os.getpid():
+            who = f"this process ({pid})"
+        super().__init__(
+            f"The session log {path} is being written by {who} already, and a session has one writer. "
+            "Wait until that session ends, stop it, or start (or fork) another one"
+        )
+        self.path = path
+        self.pid = pid
+
+
+class LogLock:
+    """Hold the lock of one log until `release`, or until the process ends."""
+
+    def __init__(self, path: Path, log: Path) -> None:
+        """Lock the file `path` for `log`, and write the id of this process into it.
+
+        Raises SessionLogBusy when the lock is held already, OSError when the file cannot be opened.
+        """
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(self._descriptor, 32, 0).strip()
+            os.close(self._descriptor)
+            raise SessionLogBusy(log, int(pid) if pid.isdigit() else None) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                os.close(self._descriptor)
+                raise
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+        except OSError:
+            # On a full disk the lock still holds; the next process only learns less about it.
+            pass
+
+    def release(self) -> None:
+        """Allow the next writer. The file stays: another process may have it open and wait for its lock."""
+        os.close(self._descriptor)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplifier_kit.guard.private_files import replace_unmasked
-from amplifier_kit.log.encoding import decode, digest, encode
+from amplifier_kit.log.record import decode, digest, encode
 
 #: Which items of a base are kept: the first ones, or a sequence of ranges and numbers of appended items.
 Keep = int | list[Any]

@@ -14,8 +14,8 @@ from typing import Any
 
 from amplifier_core.data import clean
 from amplifier_kit.log.blobs import LIMIT, BlobStore
-from amplifier_kit.log.encoding import encode
 from amplifier_kit.log.message_lists import Delta, ListTracker, is_message_list
+from amplifier_kit.log.record import encode
 
 BLOB, LIST, LITERAL = "$blob", "$list", "$literal"
 MARKS = frozenset({BLOB, LIST, LITERAL})

@@ -23,11 +23,9 @@ from amplifier_kit.guard.private_files import make_private
 from amplifier_kit.guard.redaction import process_redactor
 from amplifier_kit.guard.redaction.redactor import without_data
 from amplifier_kit.log.blobs import BlobStore, share_folder, sync_path
-from amplifier_kit.log.encoding import digest
-from amplifier_kit.log.files import NAME, LogFiles, Tail, parse, read_tail
-from amplifier_kit.log.lock import LogLock, SessionLogBusy
+from amplifier_kit.log.files import NAME, LogFiles, LogLock, SessionLogBusy, Tail, parse, read_tail
 from amplifier_kit.log.message_lists import ListTracker, load_lists, save_lists
-from amplifier_kit.log.record import Record, compose, has_hash
+from amplifier_kit.log.record import Record, compose, digest, has_hash
 from amplifier_kit.log.references import Shortener
 
 #: A larger file is rotated; a normal session is one file.
@@ -244,7 +242,6 @@ class SessionLog:
             state = os.fstat(self._descriptor)
             if state.st_nlink == 0:  # it was removed, and its lines would be lost
                 self._release()
-                self._blobs.forget()
                 self._lists.forget()
             elif state.st_size != self._size:  # after an interruption, or a write by another process
                 if state.st_size < self._size:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.data import MAX_DEPTH
-from amplifier_kit.log.encoding import decode, digest, encode
+from amplifier_kit.log.record import decode, digest, encode
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 json_values = st.recursive(

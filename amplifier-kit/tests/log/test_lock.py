@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.log import SessionLog, SessionLogBusy
-from amplifier_kit.log.lock import LogLock
+from amplifier_kit.log.files import LogLock
 
 HOLD = """
 import sys

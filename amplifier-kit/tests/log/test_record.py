@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.log.encoding import encode
-from amplifier_kit.log.record import compose, normal_error
+from amplifier_kit.log.record import compose, encode, normal_error
 
 EVERYTHING: dict[str, Any] = {
     "error": {"type": "E", "message": "m", "code": "c"},

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
-from amplifier_kit.log.encoding import encode
 from amplifier_kit.log.message_lists import ListTracker, apply_delta
+from amplifier_kit.log.record import encode
 from amplifier_kit.log.references import Expansion, Shortener, fields_of, references
 
 marks = st.sampled_from(["$blob", "$list", "$literal", "base", "append", "keep", "bytes", "preview"])

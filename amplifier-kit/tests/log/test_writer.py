@@ -420,7 +420,6 @@ def test_a_history_that_only_grows_costs_its_growth(
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many lines, blobs and ids later, the writer holds what it held before."""
     # Caches that end at a number of entries, which this test would not reach.
-    monkeypatch.setattr("amplifier_kit.log.blobs._REMEMBERED", 100)
     monkeypatch.setattr("amplifier_kit.guard.redaction.redactor._MAX_CLEAN_TEXTS", 100)
 
     def work(start: int) -> int:

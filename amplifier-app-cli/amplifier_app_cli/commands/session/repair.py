@@ -70,7 +70,7 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
 def _mended(folder: Path, is_rewind: bool) -> RepairResult:
     from amplifier_foundation.sessions.cleanup import SessionRunningError
     from amplifier_foundation.sessions.diagnosis import repair, rewind
-    from amplifier_kit.log.lock import SessionLogBusy
+    from amplifier_kit.log.files import SessionLogBusy
 
     try:
         return rewind(folder) if is_rewind else repair(folder)

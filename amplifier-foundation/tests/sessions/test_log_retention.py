@@ -1,4 +1,4 @@
-"""Deleting what nobody needs, when somebody asks for it."""
+"""Rotated files and unreferenced blobs of a log are deleted on request only."""
 
 from __future__ import annotations
 
@@ -9,10 +9,23 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.log import SessionLog, SessionLogBusy, prune_blobs, prune_rotated, read_log, verify_log
+from amplifier_foundation.sessions.log_retention import prune_blobs, prune_rotated
+from amplifier_kit.log import SessionLog, SessionLogBusy, read_log, verify_log
 
 Make = Callable[..., dict[str, Any]]
 Messages = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def record() -> Make:
+    """Return a function that makes a record as `coordinator.log` would."""
+    return lambda event="tool:pre", **data: {"event": event, "session_id": "one", "data": data}
+
+
+@pytest.fixture
+def messages() -> Messages:
+    """Return a function that makes a history of `count` messages, about 200 bytes each."""
+    return lambda count: [{"role": "user", "content": f"message {index} " + "word " * 30} for index in range(count)]
 
 
 def blobs(folder: Path) -> list[Path]:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amplifier_kit.log.blobs import BlobStore
-from amplifier_kit.log.files import LogFiles
-from amplifier_kit.log.lock import LogLock
+from amplifier_kit.log.files import LogFiles, LogLock
 
 _REFERENCE = re.compile(rb'"\$blob":\s*"(sha256:[0-9a-f]{64})"')
 _ROTATED = re.compile(r"^(.+)\.[1-9][0-9]*\.jsonl$")
