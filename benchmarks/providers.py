@@ -30,7 +30,7 @@ sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
 from amplifier_core.testing import MockCoordinator  # noqa: E402
 from amplifier_kit.llm import LLMCall, LLMProvider, read_conversation  # noqa: E402
-from amplifier_kit.llm.openai_sdk import plain_stream  # noqa: E402
+from amplifier_kit.llm.client import plain_stream  # noqa: E402
 from amplifier_testing.llm import (  # noqa: E402
     AnthropicWire,
     ChatWire,

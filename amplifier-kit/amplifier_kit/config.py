@@ -310,7 +310,6 @@ def config_model(package: Any) -> type[Config] | None:
 
 
 def config_schema(model: type[Config]) -> dict[str, Any]:
-    """Return the JSON schema of a config."""
     return model.model_json_schema()
 
 

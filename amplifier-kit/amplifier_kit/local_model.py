@@ -27,7 +27,6 @@ class LocalPart:
 
     @property
     def requirement(self) -> str:
-        """Return the requirement for an installer."""
         return f"{self.distribution}=={self.version}"
 
 

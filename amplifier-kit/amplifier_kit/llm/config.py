@@ -1,4 +1,4 @@
-"""The config keys that all providers share, the environment variables behind some of them, and masking of API keys."""
+"""The config keys that all providers share, and the environment variables behind some of them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,6 @@ class ProviderConfig(Config):
         return value is None or (isinstance(value, str) and not value.strip())
 
     def is_given(self, key: str) -> bool:
-        """Return whether the config has a value for a key."""
         return key in self.model_fields_set and getattr(self, key) is not None
 
     @property
@@ -153,44 +152,3 @@ def name_of_key(key: str | None, names: Sequence[str]) -> str | None:
     holding = sorted(name for name, value in os.environ.items() if value.strip() == key)
     own = next((name for name in names if name in holding), None)
     return own or (holding[0] if holding and len(key) >= _SHORTEST_KEY else None)
-
-
-# -- secrets --
-
-
-_MASK: Final = "[REDACTED]"
-#: Shorter secrets would mask ordinary words.
-_SHORTEST_SECRET: Final = 6
-
-
-class Scrubber:
-    """Mask known secrets, and values under secret names, in everything that leaves a provider."""
-
-    def __init__(self, *secrets: str | None) -> None:
-        self._secrets: list[str] = []
-        for secret in secrets:
-            self.add(secret)
-
-    def add(self, secret: str | None) -> None:
-        """Add a secret to mask."""
-        if secret and len(secret) >= _SHORTEST_SECRET and secret not in self._secrets:
-            self._secrets.append(secret)
-
-    def text(self, text: str) -> str:
-        """Return a text with its secrets masked."""
-        for secret in self._secrets:
-            text = text.replace(secret, _MASK)
-        return text
-
-    def data(self, value: Any) -> Any:
-        """Return a copy of a payload with its secrets masked; values that JSON cannot hold become text."""
-        from amplifier_core.utils import redact_secrets
-
-        return self._masked(redact_secrets(value))
-
-    def _masked(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {self.text(str(key)): self._masked(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._masked(item) for item in value]
-        return value if value is None or isinstance(value, bool | int | float) else self.text(str(value))

@@ -310,8 +310,6 @@ def _remedy(kind: ErrorType, endpoint: Endpoint, model: str | None) -> str:
 
 
 class ConnectionFailure(NamedTuple):
-    """How a connection failed."""
-
     error: ErrorType
     text: str
 

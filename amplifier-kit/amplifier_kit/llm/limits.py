@@ -21,8 +21,6 @@ from amplifier_core.llm_errors import AbortError, LLMError, LLMTimeoutError, Pro
 
 
 class AccountLimits:
-    """The limits of one account."""
-
     def __init__(self) -> None:
         self.concurrency: Final = ConcurrencyLimit()
         self.throttle: Final = Throttle()
@@ -56,7 +54,6 @@ class ConcurrencyLimit:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting callers."""
         return len(self._waiting)
 
     @asynccontextmanager
@@ -132,7 +129,6 @@ class RateLimit(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The remaining share."""
         return self.remaining / self.limit
 
 

@@ -98,7 +98,6 @@ class CostLedger:
         self._used: dict[str, UsageRecord] = {}
 
     def add(self, usage: Usage | None, model: str) -> None:
-        """Add one answered call."""
         self._used[model] = self._used.get(model, UsageRecord()) + UsageRecord.of_usage(usage)
 
     def contribution(self) -> dict[str, Any] | None:

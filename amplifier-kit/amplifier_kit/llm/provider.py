@@ -22,8 +22,9 @@ from amplifier_core.message_models import ChatResponse, ToolCall, Usage
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.stream_events import STREAM_EVENTS
 from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.guard.redaction import Redactor
 from amplifier_kit.llm.client import time_limit
-from amplifier_kit.llm.config import ProviderConfig, Scrubber, env_or_config, name_of_key
+from amplifier_kit.llm.config import ProviderConfig, env_or_config, name_of_key
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error
 from amplifier_kit.llm.limits import limits_for
 from amplifier_kit.llm.prices import CostLedger, priced_usage
@@ -79,14 +80,15 @@ class LLMProvider(ABC):
         self.api_key = api_key
         self.base_url = base_url
         self.coordinator = coordinator
-        self.scrubber = Scrubber(api_key)
+        #: Masks secrets in everything that leaves the provider.
+        self.redactor = Redactor([api_key] if api_key else [], rules=("secrets",))
         self.endpoint = Endpoint(
             provider=self.name,
             wire=self.wire,
             base_url=base_url,
             key_name=name_of_key(api_key, self.key_names),
             overloaded_multiplier=self.settings.overloaded_delay_multiplier,
-            scrub=self.scrubber.text,
+            scrub=self.redactor.scrub_text,
             url_name=self.url_name,
             mounted_as=self._mounted_as,
         )
@@ -108,7 +110,6 @@ class LLMProvider(ABC):
         """Import the SDK and return a new client with the SDK's own retries off."""
 
     async def disconnect(self, client: Any) -> None:
-        """Close a client and its connections."""
         await client.close()
 
     @abstractmethod
@@ -150,7 +151,6 @@ class LLMProvider(ABC):
     # -- the published interface --
 
     def get_info(self) -> ProviderInfo:
-        """Describe the provider."""
         model = self.get_model_info()
         limits = {"context_window": model.context_window, "max_output_tokens": model.max_output_tokens}
         return ProviderInfo(
@@ -163,7 +163,6 @@ class LLMProvider(ABC):
         )
 
     def get_model_info(self) -> ModelInfo:
-        """Describe the model in use."""
         return self._limited(self.model_info(self.model))
 
     async def list_models(self) -> list[ModelInfo]:
@@ -184,7 +183,6 @@ class LLMProvider(ABC):
             raise failed from error
 
     def parse_tool_calls(self, response: ChatResponse) -> list[ToolCall]:
-        """Return the tool calls of a response."""
         return list(response.tool_calls or [])
 
     async def close(self) -> None:
@@ -252,7 +250,7 @@ class LLMProvider(ABC):
         try:
             answer = await attempts.make(attempt)
         except BaseException as error:
-            failure = {"type": type(error).__name__, "message": self.scrubber.text(str(error))}
+            failure = {"type": type(error).__name__, "message": self.redactor.scrub_text(str(error))}
             wasted = {"unpriced_attempts": 0, **await self._wasted(call, attempts)}
             await emit_response(status="error", error=failure, **wasted)
             raise
@@ -331,7 +329,7 @@ class LLMProvider(ABC):
             await self.coordinator.hooks.emit(event, data)
 
     def _raw(self, payload: Any) -> dict[str, Any]:
-        return {"raw": self.scrubber.data(payload)} if self.settings.raw else {}
+        return {"raw": self.redactor.scrub(payload).value} if self.settings.raw else {}
 
     def _limited(self, model: ModelInfo) -> ModelInfo:
         """Return the model with the limits of the config, which win."""
@@ -386,7 +384,6 @@ async def mount_keyed_provider(
 
 
 def key_field(prompt: str, env_var: str, *, required: bool = True) -> ConfigField:
-    """Return the field for an API key."""
     return ConfigField(
         id="api_key", display_name="API key", field_type="secret", prompt=prompt, env_var=env_var, required=required
     )
@@ -402,7 +399,6 @@ def url_field(
 
 
 def model_field(default: str) -> ConfigField:
-    """Return the field for the model."""
     return ConfigField(
         id="default_model", display_name="Model", prompt="Name of the model", required=False, default=default
     )

@@ -24,8 +24,6 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Plain text."""
-
     text: str
     #: Facts to send back with this text, under keys with the service's prefix.
     extra: dict[str, Any] = field(default_factory=dict)
@@ -65,8 +63,6 @@ class Redacted:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call."""
-
     id: str
     name: str
     arguments: dict[str, Any]
@@ -76,20 +72,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a tool call."""
-
     call_id: str
     name: str
     parts: tuple[Text | Image, ...]
 
     @property
     def text(self) -> str:
-        """The text of the result."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def images(self) -> tuple[Image, ...]:
-        """The images of the result."""
         return tuple(part for part in self.parts if isinstance(part, Image))
 
 
@@ -106,7 +98,6 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """The text of the message."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     def of_origin(self, wire: str) -> Turn:

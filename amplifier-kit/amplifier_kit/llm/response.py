@@ -144,7 +144,6 @@ class Answer:
         await self._add(self._saying, piece)
 
     async def end_said(self) -> None:
-        """End the block that `say` opened."""
         if self._saying is not None:
             self._saying = None
             await self.end(_SAYING)
@@ -198,7 +197,6 @@ class Answer:
     # -- used by LLMProvider --
 
     async def abort(self, error: BaseException) -> None:
-        """Emit that the stream was aborted."""
         self._open.clear()
         await self._emitter.abort(error)
 

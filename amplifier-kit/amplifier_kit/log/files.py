@@ -38,7 +38,6 @@ class LogFiles:
 
     @property
     def lock(self) -> Path:
-        """The file that the writer locks."""
         return self.active.with_suffix(".lock")
 
     @property

@@ -39,11 +39,9 @@ class Chain(NamedTuple):
 
     @property
     def length(self) -> int:
-        """The number of items."""
         return len(self.digests) // DIGEST
 
     def items(self) -> list[bytes]:
-        """Return the digest of each item."""
         return [self.digests[at : at + DIGEST] for at in range(0, len(self.digests), DIGEST)]
 
 
@@ -140,7 +138,6 @@ class ListTracker:
             del self._chains[0]
 
     def remembered(self) -> list[Chain]:
-        """Return the remembered lists, the most recent last."""
         return list(self._chains)
 
     def forget(self) -> None:

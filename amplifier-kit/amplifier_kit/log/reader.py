@@ -46,7 +46,6 @@ class LogLine:
 
     @property
     def event(self) -> str:
-        """The event's name."""
         return str(self.record["event"])
 
     @property
@@ -69,7 +68,6 @@ class LogLine:
 
     @property
     def session_id(self) -> str | None:
-        """The session's id."""
         found = self.get("session_id")
         return found if isinstance(found, str) else None
 

@@ -157,6 +157,5 @@ def schema_path() -> Path:
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema of one line of version 1."""
     read: dict[str, Any] = json.loads(schema_path().read_text(encoding="utf-8"))
     return read

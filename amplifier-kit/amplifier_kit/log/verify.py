@@ -33,8 +33,6 @@ class Problem(NamedTuple):
 
 @dataclass
 class LogReport:
-    """The result of checking a log."""
-
     lines: int = 0
     #: Lines without `seq`, written by the published logger.
     unnumbered: int = 0
@@ -71,8 +69,6 @@ def verify_log(location: Path | str) -> LogReport:
 
 
 class _Check:
-    """Check the lines of a log one after the other."""
-
     def __init__(self, report: LogReport, blobs: BlobStore, *, starts_late: bool) -> None:
         self._report = report
         self._blobs = blobs

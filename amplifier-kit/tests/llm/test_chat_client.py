@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.llm.openai_sdk import NO_KEY, list_server_models, server_client, server_url
+from amplifier_kit.llm.client import NO_KEY, list_server_models, server_client, server_url
 from amplifier_testing.llm import ChatWire, ModelServer
 
 

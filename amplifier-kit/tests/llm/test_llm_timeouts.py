@@ -10,7 +10,6 @@ import pytest
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError
 from amplifier_kit.llm.client import http_client, import_in_thread, time_limit
-from amplifier_kit.llm.config import Scrubber
 
 
 async def test_deadlines() -> None:
@@ -56,17 +55,3 @@ async def test_http_clients(monkeypatch: pytest.MonkeyPatch) -> None:
         await http_client("http://example.com", timeout=5)
     with pytest.raises(ConfigurationError, match="base_url"):
         await http_client("no url", timeout=5)
-
-
-def test_secrets() -> None:
-    """Known secrets and what stands under secret names are masked, in copies, at any depth."""
-    scrubber = Scrubber("sk-123456", None, "abc")
-    scrubber.add("other-secret")
-    payload = {"a": ["x sk-123456", {"api_key": "y", "sk-123456": 1}], "b": (1, None, True, 2.5), "c": {3}}
-    assert scrubber.data(payload) == {
-        "a": ["x [REDACTED]", {"api_key": "[REDACTED]", "[REDACTED]": 1}],
-        "b": [1, None, True, 2.5],
-        "c": "{3}",
-    }
-    assert payload["a"][0] == "x sk-123456"  # type: ignore[index]
-    assert scrubber.text("abc other-secret") == "abc [REDACTED]"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.llm.openai_sdk import plain_stream, server_client
+from amplifier_kit.llm.client import plain_stream, server_client
 from amplifier_testing.llm import ChatWire, ModelServer, Said
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

@@ -51,7 +51,7 @@ class AzureOpenAIProvider(ResponsesProvider):
         assert self.base_url is not None
         signing: dict[str, Any] = {"api_key": self.api_key}
         if self.azure.identity is not None:
-            signing = {"azure_ad_token_provider": await _token_source(self.azure, self.scrubber.add)}
+            signing = {"azure_ad_token_provider": await _token_source(self.azure, self.redactor.add_live_value)}
         http = await http_client(self.base_url, timeout=self.settings.timeout, idle=self.settings.stream_idle_timeout)
         return openai.AsyncAzureOpenAI(
             **signing,

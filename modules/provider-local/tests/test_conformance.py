@@ -83,8 +83,8 @@ class _Served(LocalProvider):
         super().__init__({"lean": False, "max_concurrent_requests": 5, **config}, coordinator)
         self.url = url
         self.account = (self.name, url, 0)
-        self.scrubber = type(self.scrubber)(KEY)
-        self.endpoint = type(self.endpoint)(self.name, self.wire, url, None, 1.0, self.scrubber.text)
+        self.redactor.add_live_value(KEY)
+        self.endpoint = type(self.endpoint)(self.name, self.wire, url, None, 1.0, self.redactor.scrub_text)
 
     async def connect(self) -> Any:
         times = {"timeout": self.settings.timeout, "idle": self.settings.stream_idle_timeout}

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from amplifier_kit.llm import LLMProvider, env_or_config, mount_provider
-from amplifier_kit.llm.openai_sdk import NO_KEY
+from amplifier_kit.llm.client import NO_KEY
 from amplifier_module_provider_vllm.chat import VLLMChatProvider
 from amplifier_module_provider_vllm.config import KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.provider import VLLMProvider

@@ -10,8 +10,8 @@ from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import LLMError, NotFoundError
 from amplifier_kit.llm import OPENAI, Answer, LLMCall, Mode, WarmingUpError, Wire, key_field, model_field, url_field
 from amplifier_kit.llm.chat import describe_model, is_chat_model
+from amplifier_kit.llm.client import list_server_models, server_client, server_url
 from amplifier_kit.llm.errors import read_failure
-from amplifier_kit.llm.openai_sdk import list_server_models, server_client, server_url
 from amplifier_kit.llm.responses import Abilities, ResponsesProvider
 from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_module_provider_vllm.config import DEFAULT_MODEL, KEY_NAMES, URL_NAMES, VLLMConfig

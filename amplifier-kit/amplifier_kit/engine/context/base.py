@@ -120,7 +120,6 @@ class BaseContext:
 
     @property
     def messages(self) -> list[Message]:
-        """Return copies of all messages of the ledger."""
         return self._ledger.since(0)
 
     def messages_since(self, position: int) -> list[Message]:

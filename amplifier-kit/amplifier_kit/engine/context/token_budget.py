@@ -49,7 +49,6 @@ def estimate_tokens(message: Any) -> int:
 
 
 def is_image(block: Any) -> bool:
-    """Return whether a content block is an image."""
     return isinstance(block, dict) and block.get("type") in ("image", "image_url")
 
 

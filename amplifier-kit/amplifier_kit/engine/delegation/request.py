@@ -25,7 +25,6 @@ class DelegationError(Exception):
         self.code = code
 
     def result(self, **more: Any) -> ToolResult:
-        """Return the failure as the result of a tool."""
         return ToolResult(success=False, output=str(self), error={"message": str(self), "code": self.code, **more})
 
 
@@ -165,7 +164,6 @@ class Dispatch(NamedTuple):
         return cls(*(value if isinstance(value, str) and value else None for value in ids))
 
     def known(self) -> dict[str, str]:
-        """Return the ids that are not None."""
         return {key: value for key, value in self._asdict().items() if value is not None}
 
 

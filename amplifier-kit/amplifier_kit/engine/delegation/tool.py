@@ -87,7 +87,6 @@ class DelegatingTool(ABC):
         return str(value)
 
     def turns(self, given: Mapping[str, Any], key: str, default: int) -> int:
-        """Return a number of turns of the conversation."""
         turns = given.get(key)
         if turns is None:
             return default
@@ -96,7 +95,6 @@ class DelegatingTool(ABC):
         return turns
 
     def instruction(self, given: Mapping[str, Any]) -> str:
-        """Return the instruction, which is required."""
         text = self.text(given, "instruction")
         if text is None:
             raise DelegationError("invalid_input", "'instruction' is missing: say what the agent should do and report")
@@ -176,7 +174,6 @@ class DelegatingTool(ABC):
         return with_context(instruction, inherited_text(messages, depth, turns, scope, dispatch.tool_call_id))
 
     def answer(self, outcome: Outcome) -> str:
-        """Return the answer of the child, cut to the limit."""
         text, limit = outcome.response, self.settings.response_limit
         if len(text) <= limit:
             return text

@@ -55,8 +55,6 @@ class LoopMemory:
 
 
 class ModelCaller:
-    """Make the model calls of one turn."""
-
     #: Whether blocks are also reported when the response has no `content_blocks`.
     reports_plain_blocks: bool = False
     #: Whether stored messages also have their thinking block as a separate key.

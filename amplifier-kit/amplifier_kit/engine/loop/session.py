@@ -133,7 +133,6 @@ class TurnSession:
         return acting
 
     async def authorize(self, action: str, details: dict[str, Any]) -> Permission:
-        """Ask the session's policies; any failure denies."""
         return await authorize(self.coordinator, action, details)
 
     # -- the conversation --

@@ -66,7 +66,6 @@ class CallResult(NamedTuple):
 
     @property
     def message(self) -> dict[str, Any]:
-        """Return the message that answers the call."""
         metadata = {"synthetic": True} if self.synthetic else {}
         return tool_result(self.call.id, self.call.name, self.content, **metadata)
 
@@ -85,13 +84,11 @@ class CallFailed(Exception):
 
     @classmethod
     def by_hook(cls, message: str | None, source: str | None) -> CallFailed:
-        """Return the failure of a call that a hook denied."""
         message = message or _NO_REASON
         return cls("denied", message, f"Denied by hook: {message}", source)
 
     @classmethod
     def cancelled(cls, tool_name: str, message: str = _CANCELLED) -> CallFailed:
-        """Return the failure of a call that was cancelled."""
         return cls("cancelled", message, json.dumps({"error": message, "cancelled": True, "tool": tool_name}))
 
 
@@ -127,7 +124,6 @@ class RunningCall:
 
     @property
     def edits(self) -> int:
-        """Return how often a person has changed the input."""
         return int(self.payload.get("edits", 0))
 
     def edit(self, tool_input: dict[str, Any]) -> None:
@@ -169,8 +165,6 @@ def _note_approval(event: str, data: Any) -> None:
 
 
 class ToolRunner:
-    """Run the tool calls of one turn."""
-
     #: Whether the calls of one answer run in parallel.
     parallel: bool = True
 

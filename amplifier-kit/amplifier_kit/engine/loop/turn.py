@@ -125,7 +125,6 @@ class Turn:
     # -- for loops to override --
 
     def choose(self) -> Choice:
-        """Return the provider that answers."""
         return choose_provider(self.providers, self.config.default_provider)
 
     async def before_request(self) -> None:
@@ -140,7 +139,6 @@ class Turn:
         return {}
 
     async def answer(self, choice: Choice) -> Outcome:
-        """Return the answer to the conversation so far."""
         return await self.converse(choice)
 
     # -- from prompt to answer --

@@ -18,8 +18,6 @@ _StopTexts = Annotated[
 
 
 class ChatConfig(ProviderConfig):
-    """The config keys of providers that speak chat completions."""
-
     tolerated_keys: ClassVar[frozenset[str]] = ProviderConfig.tolerated_keys - {"warmup_retries"}
 
     timeout: PositiveNumber = Field(

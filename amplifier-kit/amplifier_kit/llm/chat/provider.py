@@ -13,8 +13,8 @@ from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_kit.llm.chat.config import ChatConfig
 from amplifier_kit.llm.chat.request import ORIGIN, chat_payload
 from amplifier_kit.llm.chat.response import read_chat
+from amplifier_kit.llm.client import list_server_models, server_client, server_url
 from amplifier_kit.llm.errors import OPENAI, WarmingUpError, Wire
-from amplifier_kit.llm.openai_sdk import list_server_models, server_client, server_url
 from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer, LLMResponse
@@ -87,8 +87,6 @@ _MODES: Final[dict[str, Mode]] = {
 
 
 class ChatProvider(LLMProvider):
-    """A provider for a server that speaks chat completions."""
-
     wire: ClassVar[Wire] = CHAT
     structured: ClassVar[Mode] = "native"
     has_json_mode = True
@@ -109,13 +107,11 @@ class ChatProvider(LLMProvider):
         api_key: str | None = None,
         name: str | None = None,
     ) -> None:
-        """Read the config; raises ConfigError, which names each wrong value."""
         url = server_url(base_url)
         super().__init__(config, coordinator, api_key=api_key, base_url=url, name=name)
         self.is_free = self.settings.free
         self.vendor = self.settings.price_list
-        for value in self.settings.extra_headers.values():
-            self.scrubber.add(value)
+        self.redactor.add_live_values(self.settings.extra_headers.values())
         #: How to ask each model for an output schema, once it refused another way.
         self._forms: dict[str, str] = {}
         self._known: dict[str, ModelInfo] = {}
@@ -133,7 +129,6 @@ class ChatProvider(LLMProvider):
         )
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
-        """Return the arguments of `chat.completions.create`."""
         in_words = call.shape is not None and call.shape.mode == "prompt" and not call.request.tools
         json_mode = in_words and self._form(call.model) == "json_object"
         return chat_payload(call, self.settings, origin=self.wire.name, json_mode=json_mode)

@@ -46,8 +46,6 @@ Retention = Literal["in_memory", "24h"]
 
 
 class ResponsesConfig(ProviderConfig):
-    """The config keys of services that speak the Responses API."""
-
     max_tokens: PositiveWhole = Field(
         4096, description="Tokens of the longest response; an answer may take several responses."
     )

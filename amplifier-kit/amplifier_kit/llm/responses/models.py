@@ -42,7 +42,6 @@ class Abilities:
 
     @property
     def thinks(self) -> bool:
-        """Whether it thinks before it answers."""
         return bool(self.efforts)
 
     def effort(self, wish: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ModelInfo
 from amplifier_core.llm_errors import LLMError, LLMTimeoutError
+from amplifier_kit.llm.client import plain_stream
 from amplifier_kit.llm.errors import OPENAI, Wire, read_failure, to_llm_error
-from amplifier_kit.llm.openai_sdk import plain_stream
 from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer
@@ -66,7 +66,6 @@ class ResponsesProvider(LLMProvider):
     def __init__(
         self, config: Mapping[str, Any], coordinator: Any = None, *, api_key: str | None, base_url: str | None
     ) -> None:
-        """Read the config; raises ConfigError, which names each wrong value."""
         super().__init__(config, coordinator, api_key=api_key, base_url=base_url)
         #: Responses that the service no longer has, and reasoning that it cannot read.
         self._lost: set[str] = set()
@@ -83,7 +82,6 @@ class ResponsesProvider(LLMProvider):
         return replace(able, efforts=("low", "medium", "high"))
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
-        """Return the arguments of `responses.create`."""
         able = self.abilities(call.model)
         items = items_of(call.conversation, self.wire.name, self._unreadable)
         link = None
@@ -267,7 +265,6 @@ class ResponsesProvider(LLMProvider):
     # -- models and structured output --
 
     def model_info(self, model: str) -> ModelInfo:
-        """Describe a model by its name."""
         return describe(model, self.abilities(model), long_context=self.settings.enable_long_context)
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:

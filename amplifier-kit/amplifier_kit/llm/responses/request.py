@@ -73,7 +73,6 @@ def items_of(conversation: Conversation, origin: str, unreadable: Collection[str
 
 
 def reasoning_ids(items: Iterable[Item]) -> set[str]:
-    """Return the ids of reasoning items."""
     return {str(item.get("id")) for item in items if item.get("type") == "reasoning"}
 
 

@@ -55,12 +55,10 @@ class ResponseReader:
 
     @property
     def has_hosted(self) -> bool:
-        """Whether tools ran at the service."""
         return any(item["type"] not in _OWN for item in self.items)
 
     @property
     def finish_reason(self) -> FinishReason:
-        """The finish reason that all providers share."""
         if self.refusal is not None or self.incomplete_reason == "content_filter":
             return "content_filter"
         if self.status == "incomplete":
@@ -98,7 +96,6 @@ class ResponseReader:
         return bool(self._cut) or not kept or kept < len(self.items)
 
     async def drop_cut_calls(self) -> None:
-        """Drop incomplete calls from the answer."""
         for key in self._cut:
             await self._answer.drop(key)
         self.calls -= len(self._cut)
