@@ -238,7 +238,7 @@ class SettingsEditor:
 
         A project that is trusted stays so: what the user writes through this program needs no second look.
         """
-        from amplifier_foundation.trust.projects import TrustStore
+        from amplifier_foundation.trust.store import TrustStore
 
         app, file, keys = self.app, self.file, self.app.key_store()
         trust = TrustStore(app.home)

@@ -34,7 +34,7 @@ def banner(session: SessionApp, screen: Screen) -> str:
 
 def trust_line(home: Home, project: Path, *, is_trusted_now: bool) -> str:
     """Return in words whether what the project's files name may run."""
-    from amplifier_foundation.trust.projects import TrustStore
+    from amplifier_foundation.trust.store import TrustStore
 
     if is_trusted_now:
         return "trusted for this run"

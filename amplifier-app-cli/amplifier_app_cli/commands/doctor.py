@@ -299,7 +299,7 @@ def _listed(servers: dict[str, str]) -> str:
 
 def _trust(app: App) -> Iterator[Finding]:
     from amplifier_foundation.trust.control_files import control_file_hashes
-    from amplifier_foundation.trust.projects import TrustStore
+    from amplifier_foundation.trust.store import TrustStore
 
     state = TrustStore(app.home).state(app.project)
     if state.problem is not None:

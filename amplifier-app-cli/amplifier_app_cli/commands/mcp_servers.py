@@ -31,7 +31,7 @@ class NamedServers:
 
 def named_servers(app: App, plan: Mapping[str, Any]) -> NamedServers:
     """Return the servers that the user, the project, the environment and the bundle name, the later ones in place."""
-    from amplifier_foundation.trust.projects import TrustStore
+    from amplifier_foundation.trust.store import TrustStore
 
     found = NamedServers()
     _take_file(found, found.servers, app.home.path / "mcp.json")

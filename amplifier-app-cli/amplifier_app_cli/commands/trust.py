@@ -17,7 +17,8 @@ from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_foundation.trust.projects import Refusal, Trust, TrustStore
+    from amplifier_foundation.trust.check import Refusal
+    from amplifier_foundation.trust.store import Trust, TrustStore
 
 #: So many names of files are shown.
 _SHOWN: Final = 40
@@ -62,7 +63,7 @@ def trust(
     They may then name modules to run and servers to send keys to. What they name now is shown first. When one of these
     files changes, the project has to be trusted anew. PATH is the project, this folder when it is not given.
     """
-    from amplifier_foundation.trust.projects import TrustStore
+    from amplifier_foundation.trust.store import TrustStore
 
     if sum((revoke, is_list)) > 1:
         raise click.UsageError("give --revoke or --list, not both")
@@ -90,7 +91,7 @@ def trust(
 
 def _trust(app: App, store: TrustStore, sight: _Sight) -> None:
     """Trust the folder as it was shown: what changed while somebody looked at it is not trusted along with it."""
-    from amplifier_foundation.trust.projects import TrustStoreError
+    from amplifier_foundation.trust.store import TrustStoreError
 
     record = store.trust(sight.folder, files=list(sight.more))
     if record.files != sight.files:
@@ -111,7 +112,7 @@ def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Sig
     import asyncio
 
     from amplifier_foundation.trust.control_files import control_file_hashes
-    from amplifier_foundation.trust.projects import TrustStoreError
+    from amplifier_foundation.trust.store import TrustStoreError
 
     if not folder.is_dir():
         raise TrustStoreError(f"{folder}: not a folder, so there is nothing to trust")

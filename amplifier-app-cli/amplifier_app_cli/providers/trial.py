@@ -123,7 +123,7 @@ async def _prepared(app: App, name: str | None, environ: dict[str, str]) -> tupl
     from amplifier_app_cli.providers.known import known_provider
     from amplifier_app_cli.providers.plan import options_of
     from amplifier_foundation.plan.prepare import activate, compose
-    from amplifier_foundation.trust.projects import UntrustedError
+    from amplifier_foundation.trust.check import UntrustedError
 
     options = options_of(app, environ, offline=False)
     composition = await compose(options)

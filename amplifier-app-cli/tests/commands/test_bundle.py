@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from amplifier_app_cli.commands.bundle import bundle
 from amplifier_foundation.paths import Home
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 
 Run = Callable[..., Result]
 

@@ -17,7 +17,7 @@ from amplifier_app_cli.commands import doctor as doctor_file
 from amplifier_app_cli.commands.doctor import doctor
 from amplifier_app_cli.providers.known import all_key_names
 from amplifier_foundation.paths import Home
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 
 Run = Callable[..., Result]
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]

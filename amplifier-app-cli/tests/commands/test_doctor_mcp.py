@@ -13,7 +13,7 @@ from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.doctor import doctor
 from amplifier_app_cli.commands.mcp_servers import named_servers
 from amplifier_foundation.paths import Home
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 
 _PLAN = {"tools": [{"module": "tool-mcp", "config": {"servers": {"inline": {"command": "x"}}}}]}
 Doctor = Callable[..., list[tuple[str, str]]]

@@ -18,7 +18,7 @@ from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.settings import key_parts, parse_value, settings
 from amplifier_foundation.paths import Home
 from amplifier_foundation.settings import SettingsError
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 
 Run = Callable[..., Result]
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]

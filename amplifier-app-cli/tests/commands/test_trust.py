@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.trust import trust
 from amplifier_foundation.paths import Home
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 
 Run = Callable[..., Result]
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]

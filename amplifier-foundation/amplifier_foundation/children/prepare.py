@@ -16,7 +16,7 @@ from amplifier_foundation.prompt.access import ReadDeniedError
 from amplifier_foundation.prompt.mention_resolver import MentionError
 from amplifier_foundation.sessions.origin import ChildFacts, Origin, UserChanges
 from amplifier_foundation.sessions.plan import has_own_rules
-from amplifier_foundation.trust.server_entries import without_server_values
+from amplifier_foundation.trust.server_credentials import without_server_values
 from amplifier_kit.awaitable import maybe_await
 
 if TYPE_CHECKING:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, TypedDict
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.json_codec import decode, encode
+from amplifier_foundation.trust.check import PACKAGES, ModuleUse, ValueUse
 
 _VERSION: Final = 1
-
-
-#: The section of the Python packages that bundles bring themselves.
-PACKAGES: Final = "packages"
 
 
 class RecordError(FoundationError):
@@ -27,32 +24,6 @@ class PinRecord(TypedDict):
 
     commit: str | None
     sha256: str | None
-
-
-class ModuleUse(NamedTuple):
-    """One module that is not installed with the program: where it comes from, and on whose word."""
-
-    #: The place in the plan: `tools`, `agents.explorer.tools`, `session`, or `packages` for a bundle's own package.
-    section: str
-    module: str
-    #: A source address, or the path of a folder.
-    source: str
-    owner: str
-    named_by: str
-    given_by_user: bool
-    #: `file:line` of the words that name it.
-    where: str
-
-
-class ValueUse(NamedTuple):
-    """One value that a file of the project sets and that only a trusted project may set."""
-
-    #: What it does: one of those that `TrustCheck.refuse_values` knows.
-    kind: str
-    #: Its dotted key.
-    key: str
-    #: `file:line` of the words that set it.
-    where: str
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_foundation.bundles.plan_modules import all_modules
 from amplifier_foundation.paths import Home
-from amplifier_foundation.plan.composed import ModuleUse, PinRecord, ValueUse
+from amplifier_foundation.plan.composed import PinRecord
 from amplifier_foundation.plan.lock_file import BundleLock, LockError, Pin, find_lock, lock_path
+from amplifier_foundation.trust.check import ModuleUse, ValueUse
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Bundle

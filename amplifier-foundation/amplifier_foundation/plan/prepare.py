@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.plan.composed import PACKAGES, Composed, ModuleUse, ValueUse
+from amplifier_foundation.plan.composed import Composed
 from amplifier_foundation.plan.lock_file import Pin
 from amplifier_foundation.plan.locks import KnownPins, LockPaths, added_sources, fetched_pins, known_pins, used_pins
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.scopes import Key, find, parts_of
-from amplifier_foundation.trust.module_uses import AgentFiles, module_uses, named_modules, package_uses
-from amplifier_foundation.trust.projects import Refusal, TrustCheck, TrustStore, UntrustedError
-from amplifier_foundation.trust.value_uses import bundles_of_user, value_uses
+from amplifier_foundation.trust.check import PACKAGES, ModuleUse, Refusal, TrustCheck, UntrustedError, ValueUse
+from amplifier_foundation.trust.modules import AgentFiles, module_uses, package_uses
+from amplifier_foundation.trust.store import TrustStore
+from amplifier_foundation.trust.values import bundles_of_user, value_uses
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Bundle
@@ -230,7 +231,7 @@ def _without_modules(reference: str, bundle: Bundle) -> Composed:
 def refused(composed: Composed, options: Options) -> tuple[Refusal, ...]:
     """Return everything in it that only a trusted project may have, unless this one is trusted."""
     check = TrustCheck(TrustStore(options.home), options.project, options.trust)
-    return (*check.refuse_modules(named_modules(composed.modules)), *check.refuse_values(composed.values))
+    return check.refuse(composed.modules, composed.values)
 
 
 async def activate(composed: Composed, options: Options, fetcher: Fetcher | None = None) -> Prepared:

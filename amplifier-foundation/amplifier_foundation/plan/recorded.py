@@ -12,7 +12,7 @@ from amplifier_foundation.bundles.bundle import BundleNotFoundError
 from amplifier_foundation.bundles.plan_modules import all_modules
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
-from amplifier_foundation.plan.composed import Composed, ModuleUse, differences, masked_keys, with_secrets_of
+from amplifier_foundation.plan.composed import Composed, differences, masked_keys, with_secrets_of
 from amplifier_foundation.plan.prepare import (
     Adjust,
     Options,
@@ -24,7 +24,7 @@ from amplifier_foundation.plan.prepare import (
     refused,
 )
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.trust.projects import UntrustedError
+from amplifier_foundation.trust.check import ModuleUse, UntrustedError
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer
@@ -74,7 +74,7 @@ def _rules(composed: Composed) -> list[Any]:
 
     hooks, agents = composed.plan.get("hooks"), composed.plan.get("agents")
     listed = [*(hooks if isinstance(hooks, list) else []), *(agents.items() if isinstance(agents, Mapping) else [])]
-    from amplifier_foundation.policy.plan_trust import said_of
+    from amplifier_foundation.trust.config_origin import said_of
 
     # Who wrote these is asked of the files as they are now: they must say the same as those that were recorded, and in
     # the same place. What an agent says is in the plan of its own session, which may be gone on with by itself.

@@ -101,7 +101,7 @@ class Permissions:
         the user's own file. `control_files` are those that the session was made of.
         """
         if is_trusted is None:
-            from amplifier_foundation.trust.projects import TrustStore
+            from amplifier_foundation.trust.store import TrustStore
 
             is_trusted = TrustStore(home).state(project).trusted
         folder = project / ".amplifier"

@@ -215,6 +215,6 @@ def _in_bundle(origin: str, index: int, numbers: list[int]) -> str:
 
 def mentions_approval(value: Any) -> bool:
     """Tell whether something in a plan or a bundle names the module whose config may hold rules."""
-    from amplifier_foundation.policy.plan_trust import mentions
+    from amplifier_foundation.trust.config_origin import mentions
 
     return mentions(value, _APPROVAL)

@@ -15,7 +15,7 @@ from amplifier_foundation.policy.policy_file import read_policy_file
 from amplifier_kit.guard.policy import Rule
 
 if TYPE_CHECKING:
-    from amplifier_foundation.trust.projects import Trust
+    from amplifier_foundation.trust.store import Trust
 
 MemoryScope = Literal["session", "local", "user"]
 
@@ -141,7 +141,7 @@ class RememberedRules:
         return trust
 
     def _trust(self) -> Trust:
-        from amplifier_foundation.trust.projects import TrustStore
+        from amplifier_foundation.trust.store import TrustStore
 
         return TrustStore(self.home).state(self.project)
 
@@ -149,7 +149,7 @@ class RememberedRules:
         """Let a trusted project stay so after our own change, but not after one of somebody else to the same file."""
         if before is None or before.problem is not None:
             return
-        from amplifier_foundation.trust.projects import TrustStore
+        from amplifier_foundation.trust.store import TrustStore
 
         if file.relative_to(self.project).as_posix() not in before.changed:
             TrustStore(self.home).accept(self.project, file)

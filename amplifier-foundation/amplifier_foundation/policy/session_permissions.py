@@ -13,7 +13,7 @@ from amplifier_foundation.policy.remembered import MemoryScope, RememberedRule, 
 if TYPE_CHECKING:
     from amplifier_core.approval import AnsweredBy
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.trust.given import GivenTrust
+    from amplifier_foundation.trust.store import GivenTrust
     from amplifier_kit.guard.policy import Problem, Rule
 
 

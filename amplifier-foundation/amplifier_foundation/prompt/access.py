@@ -303,7 +303,7 @@ class PromptAccess:
         return (self._loaded,)
 
     def _is_trusted_by_record(self) -> bool:
-        from amplifier_foundation.trust.projects import TrustStore
+        from amplifier_foundation.trust.store import TrustStore
 
         return TrustStore(self.home).state(self.project).trusted
 

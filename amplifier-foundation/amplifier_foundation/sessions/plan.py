@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from amplifier_core import AmplifierSession
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.resume import SavedSession
-    from amplifier_foundation.trust.given import GivenTrust
+    from amplifier_foundation.trust.store import GivenTrust
 
 #: Seconds that a hook, and a module's `on_session_ready`, may take; a plan may set others.
 HOOK_TIMEOUT: Final = 30.0
@@ -136,7 +136,7 @@ def has_own_rules(plan: Mapping[str, Any]) -> bool:
 
 def is_trusted(prepared: Prepared, given: GivenTrust | None = None) -> bool:
     """Return whether the user trusts the project of a session as it is now: by record, or for this run."""
-    from amplifier_foundation.trust.projects import TrustStore
+    from amplifier_foundation.trust.store import TrustStore
 
     if given is not None and given.holds:
         return True

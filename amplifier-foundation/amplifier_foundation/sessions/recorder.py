@@ -19,7 +19,7 @@ from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.plan import provider_and_model
 from amplifier_foundation.sessions.transcript import Transcript
-from amplifier_foundation.trust.server_entries import without_server_values
+from amplifier_foundation.trust.server_credentials import without_server_values
 from amplifier_foundation.usage import UsageAccount
 from amplifier_foundation.usage.history import SINCE, facts_at_start
 from amplifier_kit.awaitable import maybe_await

@@ -38,7 +38,7 @@ from amplifier_foundation.sessions.plan import (
 from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
 from amplifier_foundation.sessions.resume import add_missing_messages, past_cost_of
 from amplifier_foundation.trust.control_files import code_in_project
-from amplifier_foundation.trust.given import GivenTrust
+from amplifier_foundation.trust.store import GivenTrust
 from amplifier_foundation.usage import SessionBudget
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.guard.redaction import (

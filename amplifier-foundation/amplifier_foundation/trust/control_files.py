@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.plan.composed import PACKAGES
-from amplifier_foundation.trust.rules import local_folder
+from amplifier_foundation.trust.check import PACKAGES, local_folder
 from amplifier_kit.guard.control_files import Use, project_rows
 
 if TYPE_CHECKING:

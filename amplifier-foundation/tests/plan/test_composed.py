@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.plan.composed import (
     Composed,
-    ModuleUse,
     RecordError,
-    ValueUse,
     differences,
     masked_keys,
     with_secrets_of,
 )
+from amplifier_foundation.trust.check import ModuleUse, ValueUse
 
 PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": "context-simple"},

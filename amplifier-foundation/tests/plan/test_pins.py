@@ -13,7 +13,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, prepare
 from amplifier_foundation.sources.activation import ModuleActivationError
-from amplifier_foundation.trust.projects import UntrustedError
+from amplifier_foundation.trust.check import UntrustedError
 
 BUNDLE = """\
 bundle: {name: mine}

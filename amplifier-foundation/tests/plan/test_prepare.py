@@ -14,9 +14,9 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, compose, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_foundation.sources.activation import ModuleActivationError
+from amplifier_foundation.trust.check import UntrustedError
 from amplifier_foundation.trust.control_files import code_in_project, control_files_of
-from amplifier_foundation.trust.given import GivenTrust
-from amplifier_foundation.trust.projects import TrustStore, UntrustedError
+from amplifier_foundation.trust.store import GivenTrust, TrustStore
 
 BUNDLE = """\
 bundle: {name: mine, version: 1.0.0}

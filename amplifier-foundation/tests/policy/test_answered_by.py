@@ -25,7 +25,7 @@ from amplifier_foundation.approvals.approvers import Approver, Approvers
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.policy.session_permissions import SessionPermissions
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 from amplifier_kit.guard.policy import Rule
 
 _ME = pwd.getpwuid(os.getuid()).pw_name

@@ -11,7 +11,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.remembered import RememberedRules, RememberError, RuleNotFoundError
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 from amplifier_kit.guard.policy import Rule
 
 _MAKE = Rule("allow", action="process.exec", command="make test")

@@ -12,8 +12,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.policy.remembered import RememberedRules, RememberError
 from amplifier_foundation.policy.session_permissions import SessionPermissions
-from amplifier_foundation.trust.given import GivenTrust
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import GivenTrust, TrustStore
 from amplifier_kit.guard.policy import Rule
 
 _MAKE: tuple[str, dict[str, Any]] = ("process.exec", {"tool_name": "bash", "tool_input": {"command": "make"}})

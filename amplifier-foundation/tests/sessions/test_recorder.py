@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.plan.composed import Composed, ModuleUse
+from amplifier_foundation.plan.composed import Composed
 from amplifier_foundation.sessions.metadata import load_metadata, update_metadata
 from amplifier_foundation.sessions.recorder import SessionRecorder
+from amplifier_foundation.trust.check import ModuleUse
 from amplifier_kit.guard.redaction import Redactor
 
 HELLO = {"role": "user", "content": "hello"}

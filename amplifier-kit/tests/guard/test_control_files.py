@@ -16,7 +16,7 @@ _KIT, _FOUNDATION = _ROOT / "amplifier-kit" / "amplifier_kit", _ROOT / "amplifie
 _READERS = [
     *sorted((_KIT / "guard" / "sandbox").glob("*.py")),
     _FOUNDATION / "policy" / "guarded.py",
-    *(_FOUNDATION / "trust" / name for name in ("control_files.py", "projects.py", "given.py")),
+    *(_FOUNDATION / "trust" / name for name in ("control_files.py", "store.py", "check.py")),
 ]
 #: What is named for another reason: secrets and programs of the home folder, a folder that is taken for a leftover, the
 #: one file that cannot be kept, what tools leave in folders, and where the agents of a bundle lie.

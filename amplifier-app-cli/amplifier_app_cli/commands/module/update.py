@@ -39,7 +39,7 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
     from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer
     from amplifier_app_cli.commands.bundle.update import ask, newer_text, short
     from amplifier_app_cli.ui.table import table, terminal_width
-    from amplifier_foundation.trust.projects import UntrustedError
+    from amplifier_foundation.trust.check import UntrustedError
 
     app = current_app()
     composition = compose_bundle()

@@ -39,7 +39,7 @@ def permissions_in(app: App, project: Path, *, user_file: Path | None = None) ->
     from amplifier_foundation.policy.permissions import Permissions
     from amplifier_foundation.policy.policy_file import may_bundle_allow
     from amplifier_foundation.trust.control_files import code_in_project
-    from amplifier_foundation.trust.projects import TrustStore
+    from amplifier_foundation.trust.store import TrustStore
 
     is_trusted = TrustStore(app.home).state(project).trusted
     composition = _composition(app, project)

@@ -13,7 +13,7 @@ from click.testing import Result
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Permissions
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 
 Give = Callable[..., Result]
 Asked = Callable[..., None]

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.remembered import RememberedRules
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 from amplifier_kit.guard.policy import Rule
 
 Give = Callable[..., Result]

@@ -8,24 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.bundles.layer import Layer, Namer, Owner
-from amplifier_foundation.documents import parse_document
+from amplifier_foundation.bundles.layer import Namer, Owner
 from amplifier_foundation.paths import Home
-from amplifier_foundation.plan.composed import ValueUse
-from amplifier_foundation.trust.projects import NamedModule, TrustCheck, TrustStore, UntrustedError
-from amplifier_foundation.trust.rules import decides_where_credentials_go
+from amplifier_foundation.trust.check import ModuleUse, TrustCheck, UntrustedError, ValueUse
+from amplifier_foundation.trust.store import TrustStore
+from amplifier_foundation.trust.values import decides_where_credentials_go
 
 GIT = "git+https://example.invalid/tool@main"
-BUNDLE = b"""bundle:
-  name: x
-tools:
-- module: tool-a
-- module: tool-x
-  source: git+y
-session:
-  context:
-    module: c
-"""
 
 
 @pytest.fixture
@@ -41,12 +30,12 @@ def store(tmp_path: Path) -> TrustStore:
     return TrustStore(Home(tmp_path / "home"))
 
 
-def _layer(project: Path, owner: Owner, named_by: Namer, given_by_user: bool = False) -> Layer:
-    return Layer(parse_document(project / "bundle.yaml", BUNDLE), owner, named_by, "x", "u", given_by_user)
+def _use(source: object, owner: Owner, named_by: Namer, given_by_user: bool = False) -> ModuleUse:
+    return ModuleUse("tools", "tool-x", str(source), owner, named_by, given_by_user, "bundle.yaml:6")
 
 
-def _refused(store: TrustStore, project: Path, entry: NamedModule) -> bool:
-    return bool(TrustCheck(store, project).refuse_modules([entry]))
+def _refused(store: TrustStore, project: Path, use: ModuleUse) -> bool:
+    return bool(TrustCheck(store, project).refuse([use]))
 
 
 @pytest.mark.parametrize(
@@ -67,78 +56,55 @@ def test_who_needs_trust(
     store: TrustStore, project: Path, owner: Owner, named_by: Namer, given: bool, outside: bool, inside: bool
 ) -> None:
     """What the project names needs trust, and so does code in the project that the user's own settings do not name."""
-    layer = _layer(project, owner, named_by, given)
     own = project / "modules" / "tool-x"
-    assert _refused(store, project, NamedModule("tools", "tool-x", GIT, None, layer)) is outside
-    assert _refused(store, project, NamedModule("tools", "tool-x", str(own), own, layer)) is inside
-    assert _refused(store, project, NamedModule("tools", "tool-x", str(own), None, layer)) is inside
-    assert _refused(store, project, NamedModule("tools", "tool-x", own.as_uri(), None, layer)) is inside
+    assert _refused(store, project, _use(GIT, owner, named_by, given)) is outside
+    assert _refused(store, project, _use(own, owner, named_by, given)) is inside
+    assert _refused(store, project, _use(own.as_uri(), owner, named_by, given)) is inside
 
 
-def test_installed_modules_need_none(store: TrustStore, project: Path) -> None:
-    """A module without a source is one that was installed with the program, whoever names it."""
-    layer = _layer(project, "project", "project")
-    assert not _refused(store, project, NamedModule("tools", "tool-bash", None, None, layer))
-
-
-def test_a_module_found_in_the_project_needs_trust(store: TrustStore, project: Path, tmp_path: Path) -> None:
-    """Code below the project that is found by its id, or through a link from outside, is the project's code."""
-    own = project / "modules" / "tool-x"
-    (tmp_path / "link").symlink_to(own)
-    for path in (own, tmp_path / "link"):
-        for layer in (None, _layer(project, "product", "product")):
-            assert _refused(store, project, NamedModule("tools", "tool-x", None, path, layer))
+def test_a_link_into_the_project_is_code_of_the_project(store: TrustStore, project: Path, tmp_path: Path) -> None:
+    """Code of the project that is reached through a link from outside is the project's code."""
+    (tmp_path / "link").symlink_to(project / "modules" / "tool-x")
+    assert _refused(store, project, _use(tmp_path / "link", "product", "product"))
 
 
 def test_a_link_out_of_the_project_is_what_it_leads_to(store: TrustStore, project: Path, tmp_path: Path) -> None:
     """A folder of the user's that the project merely links to is not inside the project."""
     (tmp_path / "mine").mkdir()
     (project / "link").symlink_to(tmp_path / "mine")
-    entry = NamedModule("tools", "tool-x", None, project / "link", _layer(project, "product", "product"))
-    assert not _refused(store, project, entry)
-
-
-def test_a_source_that_nobody_is_known_to_name_needs_trust(store: TrustStore, project: Path) -> None:
-    """When it is not known who named something, the one who is trusted least is assumed."""
-    assert _refused(store, project, NamedModule("tools", "tool-x", GIT, None, None))
+    assert not _refused(store, project, _use(project / "link", "product", "product"))
 
 
 def test_the_users_home_below_the_project_is_the_users(tmp_path: Path) -> None:
-    """Someone who works in their home folder need not trust it for what lies in ~/.amplifier."""
+    """Users who work in their home folder need not trust it for what is in ~/.amplifier."""
     home = Home(tmp_path / ".amplifier")
     fetched = home.cache / "tool-x"
     fetched.mkdir(parents=True)
-    entry = NamedModule("tools", "tool-x", GIT, fetched, _layer(tmp_path, "fetched", "user"))
-    assert not _refused(TrustStore(home), tmp_path, entry)
+    assert not _refused(TrustStore(home), tmp_path, _use(fetched, "fetched", "user"))
 
 
 def test_a_refusal_names_file_line_and_reason(store: TrustStore, project: Path) -> None:
     """Everything refused is in one error with its file and line, why, and what to run."""
-    layer = _layer(project, "project", "project")
-    entries = [
-        NamedModule("tools", "tool-x", "git+y", None, layer),
-        NamedModule("session", "c", GIT, None, layer),
-        NamedModule("hooks", "hook-z", GIT, None, layer, where="other.md:7"),
-    ]
-    refusals = TrustCheck(store, project).refuse_modules(entries)
-    bundle = project / "bundle.yaml"
-    assert [refusal.where for refusal in refusals] == [f"{bundle}:6", f"{bundle}:8", "other.md:7"]
+    refusals = TrustCheck(store, project).refuse(
+        [_use("git+y", "project", "project")], [ValueUse("path", "a.b", "other.md:7")]
+    )
+    assert [refusal.where for refusal in refusals] == ["bundle.yaml:6", "other.md:7"]
     error = UntrustedError(refusals, project)
     assert error.code == "untrusted"
-    assert error.refusals == tuple(refusals)
-    assert f"{bundle}:6: tools: module 'tool-x' from git+y: the project is not trusted" in str(error)
+    assert error.refusals == refusals
+    assert "bundle.yaml:6: tools: module 'tool-x' from git+y: the project is not trusted" in str(error)
     assert f"amplifier trust {project}" in str(error)
     assert "--trust" in str(error)
 
 
 def test_trust_and_changes_decide(store: TrustStore, project: Path) -> None:
     """A trusted project is refused nothing; one that changed since is, and the reason names the file."""
-    entry = NamedModule("tools", "tool-x", GIT, None, _layer(project, "project", "project"))
-    assert TrustCheck(store, project, trust_all=True).refuse_modules([entry]) == []
+    use = _use(GIT, "project", "project")
+    assert TrustCheck(store, project, trust_all=True).refuse([use]) == ()
     store.trust(project)
-    assert TrustCheck(store, project).refuse_modules([entry]) == []
+    assert TrustCheck(store, project).refuse([use]) == ()
     (project / "bundle.yaml").write_text("x: 1\n", encoding="utf-8")
-    [refusal] = TrustCheck(store, project).refuse_modules([entry])
+    [refusal] = TrustCheck(store, project).refuse([use])
     assert refusal.why == "the project was trusted, but bundle.yaml changed since"
 
 
@@ -146,8 +112,8 @@ def test_a_store_that_cannot_be_read_refuses(store: TrustStore, project: Path) -
     """A damaged record of trust never lets anything through, and the refusal says what is wrong with it."""
     store.trust(project)
     store.home.trust.write_text("{", encoding="utf-8")
-    entry = NamedModule("tools", "tool-x", GIT, None, _layer(project, "project", "project"))
-    [refusal] = TrustCheck(store, project).refuse_modules([entry])
+    use = _use(GIT, "project", "project")
+    [refusal] = TrustCheck(store, project).refuse([use])
     assert str(store.home.trust) in refusal.why
 
 
@@ -182,13 +148,13 @@ def test_settings_that_redirect_credentials_need_trust(name: str) -> None:
     ],
 )
 def test_values_of_a_project_need_trust(store: TrustStore, project: Path, kind: str, does: str) -> None:
-    """Each value is refused by its key and place until the project is trusted, also one of a kind nobody knows."""
+    """Each value is refused by its key and place until the project is trusted, even one of an unknown kind."""
     value = ValueUse(kind, "a.b", "settings.yaml:3")
-    [refusal] = TrustCheck(store, project).refuse_values([value])
+    [refusal] = TrustCheck(store, project).refuse([], [value])
     assert (refusal.what, refusal.where) == (f"a.b {does}", "settings.yaml:3")
-    assert TrustCheck(store, project, trust_all=True).refuse_values([value]) == []
+    assert TrustCheck(store, project, trust_all=True).refuse([], [value]) == ()
     store.trust(project)
-    assert TrustCheck(store, project).refuse_values([value]) == []
+    assert TrustCheck(store, project).refuse([], [value]) == ()
 
 
 @pytest.mark.parametrize(
@@ -212,6 +178,6 @@ def test_harmless_settings_need_none(key: str) -> None:
 
 @given(st.text())
 def test_no_key_is_too_odd(key: str) -> None:
-    """Whatever a key looks like, there is an answer."""
+    """No key raises an exception."""
     assert decides_where_credentials_go(key) in (True, False)
     assert decides_where_credentials_go(f"providers.x.config.{key}.base_url")

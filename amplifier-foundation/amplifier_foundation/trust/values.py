@@ -1,21 +1,34 @@
-"""Find the values in a project's files that only a trusted project may set: endpoints, variables, ways out."""
+"""Find the values in a project's files that only a trusted project may set.
+
+These are endpoints, variables of the environment, paths out of the project, and values that loosen a protection. An
+untrusted project may tighten protections, never loosen them:
+
+| A setting that | For example | Needs trust in a project's file |
+|---|---|---|
+| denies something | `denied_commands`, `blocked_domains` | when it replaces another value |
+| allows more | `private_hosts`, `pass_env` | always, unless it is `false` |
+| lists all that is allowed | `allowed_domains`, `allowed_paths` | when the user has such a list |
+| configures an observer | all of hooks-logging, hooks-approval | always; rules that a bundle adds do not |
+
+A test, `test_protections.py`, classifies every setting of every module that ships.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.documents import Document
-from amplifier_foundation.merge import module_key
-from amplifier_foundation.plan.composed import ValueUse
+from amplifier_foundation.merge import SETTINGS, module_key
 from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.variables import VARIABLE
-from amplifier_foundation.trust.guards import Guards, Setting
-from amplifier_foundation.trust.module_uses import AgentFiles
+from amplifier_foundation.trust.check import ValueUse
+from amplifier_foundation.trust.config_origin import mentions, said_of
+from amplifier_foundation.trust.modules import AgentFiles
 
 #: What of an agent configures modules; the rest is text for models.
 _AGENT_PARTS: Final = ("session", "orchestrator", "spawn", "provider_preferences", *MODULE_SECTIONS)
@@ -29,6 +42,36 @@ _PATHS: Final = re.compile(
 
 #: Names of settings that say what a module reads and never writes.
 _READ: Final = re.compile(r"(^|_)(files|model|read|scenario|skills)(_|$)")
+
+#: Names of settings, in small letters and with `_`, that say where a provider sends what it sends, or whom it believes.
+_ENDPOINT_NAMES: Final = re.compile(
+    "address|api_base|authority|base|baseurl|cafile|capath|extra_body|insecure|port|region|resource|server|transport"
+)
+_ENDPOINT_PARTS: Final = re.compile(
+    r"(^|_)(api_?keys?|auth|bearer|ca|cacert|certs?|certificates?|credentials?|endpoints?|headers?|hosts?|hostname"
+    r"|identity|password|prox(y|ies)|secrets?|ssl|tls|token|ur[il]s?|verify)(_|$)"
+)
+#: Settings that look like the above by their name and are harmless: they count tokens.
+_HARMLESS: Final = frozenset({"token_limit", "token_budget", "max_token"})
+
+_DENIES: Final = re.compile(r"(denied|blocked)_\w+|instruction_filters|live_values|require_approval|safety_\w+")
+#: Some are nested keys, such as `safety_overrides.allow`.
+_ALLOWS: Final = re.compile(
+    r"(^|\.)(pass_env|private_hosts|allowed_commands|safety_overrides\.allow|allowlist|exclude_(events|hooks)"
+    r"|inherit_hooks|enable_web_search|enable_state|prompt_cache_retention|auto_pull|free|price_list"
+    r"|deployment_type)(\.|$)"
+)
+_ALLOW_LISTS: Final = re.compile(r"allowed_(domains|hosts|(\w+_)?paths)|(exclude|inherit)_tools")
+#: Two spellings of one list; when both are set, the second wins.
+_TOOLS: Final = frozenset({"exclude_tools", "inherit_tools"})
+#: Lists that allow nothing when they are empty; other empty lists allow everything.
+_EMPTY_ALLOWS_NOTHING: Final = re.compile(r"allowed_(\w+_)?paths")
+#: Modules that watch or record a session; an invalid config would remove them.
+_OBSERVERS: Final = ("hooks-approval", "hooks-logging")
+#: Protections of single modules.
+_MODULE_SETTINGS: Final = {"hooks-redaction": re.compile(r"rules")}
+#: Sections whose lists replace earlier ones.
+_REPLACING: Final = ("overrides", "modules", "agents")
 
 Place = tuple[str | int, ...]
 
@@ -60,7 +103,7 @@ def value_uses(
     parts = [*_of_layers(layers), *_of_settings(settings), *_of_agents(layers, agents)]
     found = [use for part in parts for use in _uses(part, project)]
     found += _endpoints([*layers, *of_settings])
-    found += _guards(parts, [*layers, *of_settings], agents)
+    found += _loosened(parts, [*layers, *of_settings], agents)
     found += _left_out_bundles(settings)
     return list(dict.fromkeys(found))
 
@@ -90,12 +133,12 @@ def _of_agents(layers: Sequence[Layer], agents: AgentFiles) -> Iterator[_Part]:
 
 
 def _agents_of_project(layers: Sequence[Layer], agents: AgentFiles) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """Yield the agents that the project speaks for: the name, what it is, and where that stands."""
+    """Yield name, definition and place of the agents whose origin is the project."""
     for name, agent in agents.definitions.items():
-        spoken = agents.spoken_for(name, layers)
-        # When nobody knows who put it on the roster, it is taken for the project's.
-        if spoken is None or (spoken[0].named_by == "project" and not spoken[0].given_by_user):
-            yield name, agent, spoken[1] if spoken is not None else f"agents.{name}"
+        origin = agents.origin(name, layers)
+        # An unknown origin counts as the project.
+        if origin is None or (origin[0].named_by == "project" and not origin[0].given_by_user):
+            yield name, agent, origin[1] if origin is not None else f"agents.{name}"
 
 
 def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
@@ -113,17 +156,17 @@ def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
         yield from _endpoints_in(part)
 
 
-def _guards(parts: Sequence[_Part], layers: Sequence[Layer], agents: AgentFiles) -> Iterator[ValueUse]:
-    """Yield what loosens something that keeps things from happening, or hands out your variables."""
+def _loosened(parts: Sequence[_Part], layers: Sequence[Layer], agents: AgentFiles) -> Iterator[ValueUse]:
+    """Yield the values that loosen a protection."""
     mine = [layer.document.data for layer in layers if layer.named_by != "project" or layer.given_by_user]
     theirs = {name for name, _, _ in _agents_of_project(layers, agents)}
     others = [agent for name, agent in agents.definitions.items() if name not in theirs]
-    guards = Guards(mine, others, [part.data for part in parts])
+    protections = Protections(mine, others, [part.data for part in parts])
     for part in parts:
         for keys, names, value in _values(part.data):
             inner = names if part.prefix[-1] == "spawn" and "config" not in keys else _inner(keys, names)
             setting = Setting(part.prefix, names, inner, value)
-            if not isinstance(value, Mapping) and guards.is_loosened_by(setting):
+            if not isinstance(value, Mapping) and protections.are_loosened_by(setting):
                 yield ValueUse("guard", ".".join((*part.prefix, *names)), part.at(keys))
 
 
@@ -158,13 +201,11 @@ def _endpoints(layers: Sequence[Layer]) -> Iterator[ValueUse]:
 
 def _endpoints_in(part: _Part) -> Iterator[ValueUse]:
     """Yield what decides where credentials go; of nested values the outermost."""
-    from amplifier_foundation.trust.rules import decides_where_credentials_go
-
-    told: list[Place] = []
+    found: list[Place] = []
     for keys, names, _ in _values(part.data):
         shown = ".".join((*part.prefix, *names))
-        if decides_where_credentials_go(shown) and not any(keys[: len(one)] == one for one in told):
-            told.append(keys)
+        if decides_where_credentials_go(shown) and not any(keys[: len(one)] == one for one in found):
+            found.append(keys)
             yield ValueUse("endpoint", shown, part.at(keys))
 
 
@@ -229,3 +270,120 @@ def _leads_out(text: str, part: _Part, inner: tuple[str, ...], project: Path) ->
         return not all(is_inside(base / path, limit) for base, limit in zip(bases, limits, strict=True))
     except (OSError, RuntimeError, ValueError):
         return True  # the home of somebody else, links in a circle, or a name that no file can have
+
+
+def decides_where_credentials_go(key: str) -> bool:
+    """Return whether a dotted key is a provider's setting for an endpoint, a proxy, a certificate or a credential.
+
+    A name that only resembles one needs trust too: asking once too often is better than sending a key away.
+    """
+    parts = key.split(".")
+    if not any(part == "providers" or "provider" in part for part in parts):
+        return False
+    after_config = parts[parts.index("config") + 1 :] if "config" in parts else []
+    if after_config[:1] == ["providers"]:  # the settings' own `config.providers.<module>.config.<name>`
+        rest = after_config[1:]
+        after_config = rest[rest.index("config") + 1 :] if "config" in rest else []
+    return any(_is_sensitive(part) for part in after_config)
+
+
+def _is_sensitive(name: str) -> bool:
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
+    if plain in _HARMLESS:
+        return False
+    return _ENDPOINT_NAMES.fullmatch(plain) is not None or _ENDPOINT_PARTS.search(plain) is not None
+
+
+class Setting(NamedTuple):
+    """One value in a file of the project."""
+
+    #: The section of the file, which precedes the keys in messages.
+    prefix: tuple[str, ...]
+    #: The keys to it, with the names of modules instead of indexes.
+    names: tuple[str, ...]
+    #: The keys after `config`, which the module reads; all keys of `spawn`.
+    inner: tuple[str, ...]
+    value: Any
+
+
+class Protections:
+    """The protections in force that a project's file could loosen."""
+
+    def __init__(self, mine: Iterable[Mapping[str, Any]], agents: Iterable[Mapping[str, Any]], theirs: Any) -> None:
+        """`mine` are the files of the user and the product, `agents` the agents they define, `theirs` the project's."""
+        files, defined = list(mine), list(agents)
+        self._modules = _modules_by_id([*files, *defined, theirs])
+        self._has_hooks = any(
+            said.get("config") or said.get("hook-shell")
+            for file in files
+            for said in said_of(file, "hook-shell")
+            if isinstance(said, Mapping)
+        )
+        self._has_sandbox = any(mentions(file, "sandbox") for file in files)
+        self._has_approval = any(mentions(file, "hooks-approval") for file in files)
+        plans = [{key: value for key, value in file.items() if key != "agents"} for file in files]
+        self._limits = set(_keys_in(plans))
+        self._limits_of_agents = self._limits | set(_keys_in([*files, *defined]))
+
+    def are_loosened_by(self, setting: Setting) -> bool:
+        """Return whether a value of the project loosens a protection."""
+        modules = {module for name in (*setting.names, *setting.prefix) for module in self._modules.get(name, {name})}
+        is_replaced, inner, value = setting.prefix[0] in _REPLACING, setting.inner, setting.value
+        first = inner[0] if inner else ""
+        if "sandbox" in (inner or (setting.names[:1] if setting.prefix[-1] == "session" else ())):
+            return self._has_sandbox and value != "required" and setting.prefix[0] != "agents"  # those can only tighten
+        if "hook-shell" in modules or value == "hook-shell":
+            return self._has_hooks or (bool(first) and first not in ("hooks", "files"))
+        if first and not modules.isdisjoint(_OBSERVERS):
+            return is_replaced or "hooks-logging" in modules or (first != "rules" and self._has_approval)
+        if any(module in modules and known.fullmatch(first) for module, known in _MODULE_SETTINGS.items()):
+            return True
+        if value is not False and _ALLOWS.search(".".join(inner)):
+            return True
+        return self._replaces_denial(setting, is_replaced) or self._widens(setting)
+
+    def _replaces_denial(self, setting: Setting, is_replaced: bool) -> bool:
+        """Return whether a value replaces one that denies something."""
+        at = next((index for index, name in enumerate(setting.inner) if _DENIES.fullmatch(name)), None)
+        if at is None:
+            return False
+        is_list = isinstance(setting.value, list) or len(setting.inner) > at + 1
+        return not (is_list and (not is_replaced or _is_united(setting, setting.inner[at])))
+
+    def _widens(self, setting: Setting) -> bool:
+        """Return whether a value replaces or extends a list of what is allowed."""
+        known = self._limits_of_agents if setting.prefix[0] == "overrides" else self._limits
+        if known & _TOOLS:
+            known = known | _TOOLS
+        return any(
+            name in known and not (setting.value == [] and _EMPTY_ALLOWS_NOTHING.fullmatch(name))
+            for name in setting.inner
+        )
+
+
+def _is_united(setting: Setting, name: str) -> bool:
+    """Return whether settings extend this list instead of replacing it."""
+    place = (*setting.prefix, *setting.names[: setting.names.index(name) + 1])
+    return place in SETTINGS.united
+
+
+def _modules_by_id(data: Any) -> dict[str, set[str]]:
+    """Return the modules that each id of an entry stands for."""
+    found: dict[str, set[str]] = {}
+    for entry in _mappings(data):
+        name, module = entry.get("id"), entry.get("module")
+        if isinstance(name, str) and isinstance(module, str):
+            found.setdefault(name, {name}).add(module)
+    return found
+
+
+def _keys_in(data: Any) -> Iterator[str]:
+    return (key for one in _mappings(data) for key in one if isinstance(key, str) and _ALLOW_LISTS.fullmatch(key))
+
+
+def _mappings(value: Any) -> Iterator[Mapping[Any, Any]]:
+    if isinstance(value, Mapping):
+        yield value
+        value = list(value.values())
+    for item in value if isinstance(value, list | tuple) else ():
+        yield from _mappings(item)

@@ -12,7 +12,7 @@ import pytest
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.trust.control_files import ControlFileError
-from amplifier_foundation.trust.projects import Trust, TrustStore, TrustStoreError
+from amplifier_foundation.trust.store import Trust, TrustStore, TrustStoreError
 
 CONTROL_FILES = [
     ".amplifier/settings.yaml",
@@ -258,7 +258,7 @@ def test_the_store_is_readable_by_its_owner_alone(store: TrustStore, project: Pa
 _OTHER = """
 import pathlib, sys
 from amplifier_foundation.paths import Home
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 for folder in sys.argv[2:]:
     TrustStore(Home(pathlib.Path(sys.argv[1]))).trust(pathlib.Path(folder))
 """

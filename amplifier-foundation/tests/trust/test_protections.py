@@ -11,7 +11,7 @@ import yaml
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, compose
-from amplifier_foundation.trust.projects import TrustStore
+from amplifier_foundation.trust.store import TrustStore
 
 MODULES = Path(__file__).resolve().parents[3] / "modules"
 #: Every setting that a module which ships lists in its README, by what it is to a project that nobody trusts.

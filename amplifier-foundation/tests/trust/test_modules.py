@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.plan.composed import ModuleUse
 from amplifier_foundation.plan.prepare import Options, compose
 from amplifier_foundation.sources.module_resolver import ModuleFolderError
+from amplifier_foundation.trust.check import ModuleUse
 
 BUNDLE = """\
 bundle: {name: mine}

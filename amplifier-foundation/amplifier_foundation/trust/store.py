@@ -1,11 +1,11 @@
-"""Know which projects the user trusts, and refuse what an untrusted one names: its code, and where credentials go."""
+"""Keep which projects the user trusts: for good, in a file of the home, or for one run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
@@ -182,142 +182,39 @@ def _decoded(data: Any) -> dict[str, TrustedFolder]:
     return records
 
 
-class Refusal(NamedTuple):
-    """One thing that is not done because an untrusted project asks for it."""
+@dataclass(frozen=True)
+class GivenTrust:
+    """Trust in a project for one run; it ends when a control file is added, changed or removed.
 
-    what: str
-    #: `file:line` of the words that ask for it.
-    where: str
-    why: str
+    Otherwise a run would be trusted for what it has written itself.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}: {self.why}"
+    project: Path
+    #: The hash of each control file; None when they could not be read, and then nothing is trusted.
+    files: Mapping[str, str] | None
+    #: Further files and folders that are covered, relative to the project.
+    covers: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, project: Path, given: bool | GivenTrust | None, code: Iterable[Path] = ()) -> GivenTrust | None:
+        """Return trust in the project as it is now, or the trust given before, or None. Never raises.
 
-class UntrustedError(FoundationError):
-    """A project asks for something that only a trusted one may have; every such thing is named."""
-
-    code = "untrusted"
-
-    def __init__(self, refusals: Sequence[Refusal], project: Path) -> None:
-        self.refusals = tuple(refusals)
-        self.project = project
-        import shlex
-
-        listed = "\n".join(f"  {refusal}" for refusal in refusals)
-        command = f"amplifier trust {shlex.quote(str(project))}"
-        super().__init__(
-            f"the project {project} names what may only run in a trusted project:\n{listed}\n"
-            f"Look at these files. Then run `{command}`, or give `--trust` for one run."
-        )
-
-
-class NamedBy(Protocol):
-    """Whose a file is and on whose word it was read; a Layer is one."""
+        `code` are files and folders of the project that are covered besides the control files of every project.
+        """
+        if given is not True:
+            return given or None
+        real = project.resolve()
+        covers = tuple(sorted(path.relative_to(real).as_posix() for path in code if path.is_relative_to(real)))
+        return cls(project, _hashes(project, covers), covers)
 
     @property
-    def owner(self) -> str: ...
-    @property
-    def named_by(self) -> str: ...
-    @property
-    def given_by_user(self) -> bool: ...
+    def holds(self) -> bool:
+        """Whether the project is still what was trusted."""
+        return self.files is not None and _hashes(self.project, self.covers) == self.files
 
 
-class NamedModule(NamedTuple):
-    """A module of a plan, and the file that names it."""
-
-    #: The place in the plan: `tools`, `session`, `agents.explorer.tools`.
-    kind: str
-    key: str
-    source: str | None
-    #: Where the module lies, when it lies on this machine already.
-    path: Path | None
-    #: None when nobody knows who named it.
-    layer: NamedBy | None
-    #: `file:line`; found in the layer's document when not given.
-    where: str | None = None
-
-
-class NamedValue(Protocol):
-    """One value that a project's file sets; `kind` is one of those that `TrustCheck.refuse_values` knows."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def where(self) -> str: ...
-
-
-_UNCOVERED: Final = (
-    "the project is trusted, but this code was not looked at then: trust it again, with `--bundle` for a bundle that "
-    "only you name"
-)
-
-#: What values of each kind do.
-_DOES: Final = {
-    "endpoint": "decides where credentials and prompts are sent",
-    "variable": "reads a variable of your environment",
-    "path": "leads out of the project",
-    "control": "may have a control file written, by a module that does not ask",
-    "guard": "takes the place of something that keeps things from happening",
-    "pin": "is a source that you name, in a state that the project chooses",
-}
-
-
-class TrustCheck:
-    """Answer, for one run in one project, what has to be refused. The store is asked when an answer depends on it."""
-
-    def __init__(self, store: TrustStore, project: Path, trust_all: bool = False) -> None:
-        self._store = store
-        self._project = project.resolve()
-        self._trust_all = trust_all
-        self._known: Trust | None = None
-
-    def refuse_modules(self, entries: Iterable[NamedModule]) -> list[Refusal]:
-        """Return a refusal for each module that needs a trusted project while this one is not."""
-        from amplifier_foundation.trust.rules import described_module, needs_trust, place_of
-
-        return [
-            Refusal(described_module(entry), place_of(entry), self._why() or _UNCOVERED)
-            for entry in entries
-            if needs_trust(entry, self._project, self._store.home.path)
-            and not (self._trusted() and self._is_covered(entry))
-        ]
-
-    def refuse_values(self, values: Iterable[NamedValue]) -> list[Refusal]:
-        """Return a refusal for each value, all of which the project sets, while the project is not trusted."""
-        return [
-            Refusal(f"{value.key} {_DOES.get(value.kind, 'needs trust')}", value.where, self._why())
-            for value in values
-            if not self._trusted()
-        ]
-
-    def _is_covered(self, entry: NamedModule) -> bool:
-        """Tell whether the code of a module was looked at when the project was trusted; what is fetched is pinned."""
-        from amplifier_foundation.trust.rules import local_folder
-
-        path = entry.path or local_folder(entry.source)
-        is_inside = path is not None and path.resolve().is_relative_to(self._project)
-        return self._trust_all or path is None or not is_inside or self._store.covers(self._project, path)
-
-    def _trusted(self) -> bool:
-        return self._trust_all or self._state().trusted
-
-    def _state(self) -> Trust:
-        if self._known is None:
-            self._known = self._store.state(self._project)
-        return self._known
-
-    def _why(self) -> str:
-        state = self._state()
-        if state.problem is not None:
-            return f"whether the project is trusted cannot be told: {state.problem}"
-        if state.state == "changed":
-            return f"the project was trusted, but {_listed(state.changed)} changed since"
-        return "" if state.trusted else "the project is not trusted"
-
-
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+def _hashes(project: Path, covers: tuple[str, ...]) -> dict[str, str] | None:
+    try:
+        return control_file_hashes(project.resolve(), covers)
+    except (ControlFileError, OSError):
+        return None  # nobody can say what is trusted, so that nothing is

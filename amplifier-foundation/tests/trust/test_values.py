@@ -10,7 +10,8 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, compose, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_foundation.trust.projects import TrustStore, UntrustedError
+from amplifier_foundation.trust.check import UntrustedError
+from amplifier_foundation.trust.store import TrustStore
 
 BUNDLE = """\
 bundle: {name: mine}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.trust.server_entries import without_server_values
+from amplifier_foundation.trust.server_credentials import without_server_values
 from amplifier_kit.guard.redaction import MASK
 
 
