@@ -21,7 +21,7 @@ class App:
     """One run of the program. Nothing is looked up before it is asked for."""
 
     is_quiet: bool = False
-    #: Nobody may be asked anything.
+    #: The user must not be asked anything.
     no_input: bool = False
     is_verbose: bool = False
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))

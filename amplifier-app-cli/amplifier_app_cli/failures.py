@@ -67,12 +67,12 @@ def _known(error: Exception) -> Failure | None:
         failures = getattr(error, "failures", None)
         if error.code == "modules_missing" and failures:
             listed = "\n".join(f"  - {failure}" for failure in failures)
-            hint = "" if getattr(error, "is_fatal", False) else "\nrun with --allow-missing-modules to go on"
+            hint = "" if getattr(error, "is_fatal", False) else "\nrun with --allow-missing-modules to leave them out"
             return Failure(error.code, f"modules could not be loaded:\n{listed}{hint}", exits.MODULES)
         return Failure(error.code, str(error), exit_code_of(error))
     if isinstance(error, OSError):
         return Failure("os_error", _said_by_system(error), exits.FAILURE)
-    # Whoever raises these has imported them: a command that does not is spared it.
+    # Not imported here: a command that raises one of these has imported it.
     if _is_of(error, "amplifier_core.llm_errors", "LLMError"):
         return Failure("provider", f"the model failed: {type(error).__name__}: {error}", exits.PROVIDER)
     if _is_of(error, "amplifier_kit.log.files", "SessionLogBusy"):

@@ -65,7 +65,7 @@ def list_agents(bundle: str | None, output_format: str) -> None:
 @format_option
 @report_errors
 def show(name: str, bundle: str | None, output_format: str) -> None:
-    """Print the agent NAME: what it is told, and what it may use.
+    """Print the agent NAME: its instructions, and what it may use.
 
     What stands before the colon of a name may be left out where only one agent is called so.
 
@@ -158,7 +158,7 @@ def _row(composition: Composition, name: str, agent: Mapping[str, Any]) -> dict[
 def _lines(row: Mapping[str, Any], definition: Mapping[str, Any]) -> Iterator[str]:
     yield f"{'name':<14}{row['name']}"
     yield f"{'description':<14}{row['description']}"
-    yield f"{'named by':<14}{row['where'] or 'nobody knows'}"
+    yield f"{'named by':<14}{row['where'] or 'unknown'}"
     for key, value in definition.items():
         if key not in ("name", "description", "instruction", "meta") and value:
             yield f"{key:<14}{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)}"

@@ -33,12 +33,12 @@ def approval() -> None:
     """
 
 
-@approval.command(name="list", short_help="List the calls that wait.")
+@approval.command(name="list", short_help="List the pending calls.")
 @click.argument("session", required=False)
 @format_option
 @report_errors
 def list_calls(session: str | None, output_format: str) -> None:
-    """List the calls of SESSION that wait, or of all sessions of this project.
+    """List the pending calls of SESSION, or of all sessions of this project.
 
     \b
     Examples:
@@ -73,16 +73,16 @@ def list_calls(session: str | None, output_format: str) -> None:
         click.echo("\n".join(_lines(call)))
 
 
-@approval.command(short_help="Allow calls that wait, once.")
+@approval.command(short_help="Allow pending calls, once.")
 @click.argument("session")
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("-y", "--yes", is_flag=True, help="Do not wait for the pages of a long call to be read.")
 @format_option
 @report_errors
 def allow(session: str, calls: tuple[str, ...], yes: bool, output_format: str) -> None:
-    """Allow the calls of SESSION that wait, once: all of them, or those with the ids CALL.
+    """Allow the pending calls of SESSION, once: all of them, or those with the ids CALL.
 
-    They run when the session goes on, exactly as they were asked about, unless a rule denies them by then. What is
+    They run when the session is resumed, exactly as they were asked about, unless a rule denies them by then. What is
     allowed is shown first, on standard error; at a terminal, what is longer than the screen comes in pages, and is
     allowed after the last one.
 
@@ -94,14 +94,14 @@ def allow(session: str, calls: tuple[str, ...], yes: bool, output_format: str) -
     _answer(session, calls, "allow", "", output_format, is_read=yes)
 
 
-@approval.command(short_help="Deny calls that wait.")
+@approval.command(short_help="Deny pending calls.")
 @click.argument("session")
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("--reason", default="", help="Why, for the model to read.")
 @format_option
 @report_errors
 def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) -> None:
-    """Deny the calls of SESSION that wait: all of them, or those with the ids CALL.
+    """Deny the pending calls of SESSION: all of them, or those with the ids CALL.
 
     A call that was allowed can be denied until it runs: by its id, or when no other call of the session waits.
 
@@ -137,7 +137,7 @@ def _answer(
     word = "allowed" if answer == "allow" else "denied"
     for call in answered:
         app.inform(f"{word}: {call.id} ({call.tool_name})")
-    app.inform(f"go on with `amplifier run --resume {found.id}`")
+    app.inform(f"resume with `amplifier run --resume {found.id}`")
 
 
 def _show(app: App, calls: Sequence[PendingCall], *, is_read: bool) -> None:

@@ -27,7 +27,7 @@ class _Listed(NamedTuple):
 
 @click.group(name="allowed-dirs")
 def allowed_dirs() -> None:
-    """Say where the file tool may write.
+    """Manage the folders that the file tool may write to.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def allowed_dirs() -> None:
 
 @click.group(name="denied-dirs")
 def denied_dirs() -> None:
-    """Say where the file tool must not write.
+    """Manage the folders that the file tool must not write to.
 
     \b
     Examples:
@@ -71,7 +71,7 @@ def _add_commands(group: click.Group, word: Word) -> None:
         _add(editor, word, path, output_format)
 
     @group.command(
-        help=f"""Take PATH out of the {word} folders.
+        help=f"""Remove PATH from the {word} folders.
 
     \b
     Examples:

@@ -80,15 +80,15 @@ def _print(findings: list[Finding]) -> None:
     indent = len(f"{'':<5} {'':<{width}}  ")
     room = max((terminal_width() or sys.maxsize) - indent, _NARROWEST)
     for finding in findings:
-        told = folded(plain(finding.detail), room).splitlines() or [""]
-        told += folded(f"→ {plain(finding.remedy)}", room).splitlines() if finding.remedy else []
-        click.echo(f"{finding.status:<5} {finding.check:<{width}}  {told[0]}")
-        for line in told[1:]:
+        lines = folded(plain(finding.detail), room).splitlines() or [""]
+        lines += folded(f"→ {plain(finding.remedy)}", room).splitlines() if finding.remedy else []
+        click.echo(f"{finding.status:<5} {finding.check:<{width}}  {lines[0]}")
+        for line in lines[1:]:
             click.echo(f"{'':<{indent}}{line}")
 
 
 def _findings(app: App) -> Iterator[Finding]:
-    """Yield what every check finds; one that cannot be made is a failure of its own, and stops no other."""
+    """Yield what every check finds; one that cannot be made is a failure, and stops no other."""
     checks: tuple[tuple[str, Callable[[App], Iterator[Finding]]], ...] = (
         ("python", _python),
         ("packages", _packages),
@@ -130,7 +130,7 @@ def _packages(app: App) -> Iterator[Finding]:
     others = {name: version for name, version in versions.items() if version != __version__}
     if others:
         listed = ", ".join(f"{name} {version or 'not installed'}" for name, version in others.items())
-        remedy = "install the program anew, so that all its parts come from one release"
+        remedy = "reinstall the program, so that all its parts come from one release"
         yield Finding("packages", "fail", f"the program is {__version__}, but: {listed}", remedy)
     else:
         yield Finding("packages", "ok", f"all {len(versions)} parts are {__version__}")
@@ -178,7 +178,7 @@ def _keys(app: App) -> Iterator[Finding]:
     except (FileNotFoundError, NotADirectoryError):
         mode = 0
     store = app.key_store()
-    entries = store.list(all_key_names())  # which mends the mode, and warns
+    entries = store.list(all_key_names())  # which restricts the mode, and warns
     for warning in store.warnings:
         yield Finding("keys", "warn", warning, "consider new keys" if mode & _OWNER_ONLY else "")
     names = ", ".join(f"{entry.name} ({entry.where})" for entry in entries)
@@ -246,7 +246,7 @@ async def _load_all(composition: Composition, options: Any) -> tuple[int, list[s
         for module, source in entries:
             try:
                 await session.loader.load(module, {}, source_hint=source, coordinator=session.coordinator)
-            except Exception as error:  # whatever importing somebody's module raises
+            except Exception as error:  # importing a module may raise anything
                 failures.append(f"{module}: {error}")
     finally:
         release()
@@ -282,7 +282,7 @@ def _mcp(app: App) -> Iterator[Finding]:
 
     found = named_servers(app, provider_plan(app).plan)
     for problem in found.problems:
-        yield Finding("mcp", "warn", problem, "mend the file: what it names is not used")
+        yield Finding("mcp", "warn", problem, "repair the file: what it names is not used")
     if found.untrusted:
         detail = f"not started, for the project is not trusted: {_listed(found.untrusted)}"
         yield Finding("mcp", "warn", detail, "`amplifier trust` shows more")
@@ -326,7 +326,7 @@ def _index(app: App) -> Iterator[Finding]:
     sessions = sum(len(rows) for rows in index.load_all().values())
     if index.problem is not None:
         yield Finding(
-            "index", "warn", index.problem, "it is made anew when sessions are listed; lists are slower till then"
+            "index", "warn", index.problem, "it is rebuilt when sessions are listed; lists are slower until then"
         )
     else:
         yield Finding("index", "ok", f"{sessions} sessions")

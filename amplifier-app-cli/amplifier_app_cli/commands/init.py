@@ -65,7 +65,7 @@ def init(
     if (model or base_url or key_from_env or key_stdin) and provider is None and (is_sure or not app.can_ask):
         raise click.UsageError("a model, an address or a key needs --provider")
     if not is_sure and not app.can_ask:
-        raise click.UsageError("there is nobody to ask: give --yes, with --provider, --model, --bundle as you like")
+        raise click.UsageError("cannot ask without a terminal: give --yes, and --provider, --model or --bundle")
     wishes = _Wishes(_known(provider), model, key_from_env, key_stdin, bundle, base_url)
     if not is_sure:
         wishes = _asked(app, wishes)

@@ -1,4 +1,4 @@
-"""`amplifier keys`: keep API keys, which are never given as arguments."""
+"""`amplifier keys`: API keys, which are never given as arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def keys() -> None:
-    """Keep API keys.
+    """Store, list and remove API keys.
 
     \b
     Examples:
@@ -28,26 +28,26 @@ def keys() -> None:
       amplifier keys list
       amplifier keys remove OPENAI_API_KEY
 
-    They lie in keys.env in the program's home, readable by you alone, or in the keyring of the system. A variable of
-    the same name in the environment wins.
+    They are in keys.env in the program's home, readable only by you, or in the keyring of the system. A variable of the
+    same name in the environment wins.
     """
 
 
 @keys.command(name="set")
 @click.argument("name")
 @click.argument("more", nargs=-1, metavar="")
-@click.option("--keyring", is_flag=True, help="Keep the value in the keyring of the system, not in the file.")
+@click.option("--keyring", is_flag=True, help="Keep the value in the keyring of the system instead of the file.")
 @report_errors
 def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
-    """Keep the key NAME.
+    """Store the key NAME.
 
     \b
     Examples:
       amplifier keys set OPENAI_API_KEY
       amplifier keys set OPENAI_API_KEY --keyring < key.txt
 
-    The value is asked for and not shown, or read from standard input. It is never an argument: those stay in the
-    history of the shell, and everybody on the machine can see them.
+    The value is prompted for and not echoed, or read from standard input. It is never an argument: arguments stay in
+    the history of the shell, and every user of the machine can see them.
     """
     if more:
         raise click.UsageError(
@@ -61,7 +61,7 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
     store = app.key_store()
     store.set(name, read_secret(app, name), "keyring" if keyring else "file")
     app.warn(store.warnings)
-    app.inform(f"{name} is kept in {'the keyring' if keyring else store.path}")
+    app.inform(f"{name} is stored in {'the keyring' if keyring else store.path}")
     if name in app.environ:
         app.inform(f"{name} is set in the environment too, which wins")
 
@@ -70,14 +70,14 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
 @format_option
 @report_errors
 def list_(output_format: str) -> None:
-    """Print which keys there are.
+    """List the stored keys.
 
     \b
     Examples:
       amplifier keys list
       amplifier keys list --format json
 
-    Values are not shown, only where each comes from and the last characters of long ones.
+    Values are not shown, only the store of each and the last characters of long ones.
     """
     from amplifier_app_cli.providers.known import all_key_names
 
@@ -89,7 +89,7 @@ def list_(output_format: str) -> None:
         print_json([entry._asdict() for entry in entries])
         return
     if not entries:
-        app.inform("no keys: `amplifier keys set NAME` keeps one, for example OPENAI_API_KEY")
+        app.inform("no keys: `amplifier keys set NAME` stores one, for example OPENAI_API_KEY")
         return
     from amplifier_app_cli.ui.table import table, terminal_width
 
@@ -102,7 +102,7 @@ def list_(output_format: str) -> None:
 @click.option("-f", "--yes", "--force", "is_sure", is_flag=True, help="Do not ask.")
 @report_errors
 def remove(name: str, is_sure: bool) -> None:
-    """Forget the key NAME.
+    """Remove the key NAME.
 
     \b
     Examples:
@@ -112,20 +112,20 @@ def remove(name: str, is_sure: bool) -> None:
     app = current_app()
     store = app.key_store()
     _require(app, name, store)
-    app.confirm(f"Forget {name}?", is_sure, f"give --yes to forget {name}")
+    app.confirm(f"Remove {name}?", is_sure, f"give --yes to remove {name}")
     store.remove(name)
     app.warn(store.warnings)
-    app.inform(f"{name} is forgotten")
+    app.inform(f"{name} is removed")
     if name in app.environ:
         app.inform(f"{name} is still set in the environment")
 
 
 def read_secret(app: App, name: str) -> str:
-    """Return a value that the user types unseen, or pipes in; raises UsageError when neither can be."""
+    """Return a value that the user types, without echo, or pipes in; raises UsageError without either."""
     if app.can_ask:
         value: str = click.prompt(name, hide_input=True, err=True)
     elif sys.stdin is None or sys.stdin.isatty():
-        raise click.UsageError(f"there is nobody to ask for {name}: pipe the value in")
+        raise click.UsageError(f"cannot ask for {name} without a terminal: pipe the value in")
     else:
         value = sys.stdin.buffer.read().decode("utf-8-sig", "surrogateescape")
     value = value.strip("\r\n \t")
@@ -135,7 +135,7 @@ def read_secret(app: App, name: str) -> str:
 
 
 def _require(app: App, name: str, store: KeyStore) -> None:
-    """End the command unless the key is kept here."""
+    """Exit unless the key is stored here."""
     names = [entry.name for entry in store.list()]
     if name in names:
         return
@@ -145,5 +145,5 @@ def _require(app: App, name: str, store: KeyStore) -> None:
 
     check_name(name)
     hint = "it is in the environment, which this program does not change" if name in app.environ else ""
-    hint = hint or (did_you_mean(name, names) if names else "no keys are kept")
-    sys.exit(complain(exits.FAILURE, f"there is no key {name!r} in {store.path}: {hint}"))
+    hint = hint or (did_you_mean(name, names) if names else "no keys are stored")
+    sys.exit(complain(exits.FAILURE, f"no key {name!r} in {store.path}: {hint}"))

@@ -44,8 +44,8 @@ def print_frame(top: LogNode) -> None:
 
 
 def _print_edge(kind: str, node: LogNode) -> None:
-    told = f"▸ {_one_line(_beginning(node))}" if kind == "begins" else f"■ {_one_line(_ending(node))}"
-    click.echo(_STEP * node.depth + told)
+    text = f"▸ {_one_line(_beginning(node))}" if kind == "begins" else f"■ {_one_line(_ending(node))}"
+    click.echo(_STEP * node.depth + text)
 
 
 def print_records(top: LogNode, events: tuple[str, ...]) -> None:
@@ -63,14 +63,14 @@ def print_document(top: LogNode, events: tuple[str, ...]) -> None:
     from amplifier_app_cli.children.log_tree import lines_of
     from amplifier_app_cli.ui.records import print_json
 
-    told: dict[str, list[Any]] = {node.session_id: [] for node in top.walk()}
+    shown: dict[str, list[Any]] = {node.session_id: [] for node in top.walk()}
     for _, node, line in lines_of(top):
         if line is not None and (not events or line.event in events):
-            told[node.session_id].append(line.record)
+            shown[node.session_id].append(line.record)
     records: dict[str, dict[str, Any]] = {}
-    for node in list(top.walk())[::-1]:  # children before whom they belong to
+    for node in list(top.walk())[::-1]:  # children before their parents
         below = [records.pop(child.session_id) for child in node.children]
-        records[node.session_id] = {**_record(node), "events": told[node.session_id], "children": below}
+        records[node.session_id] = {**_record(node), "events": shown[node.session_id], "children": below}
     print_json(records[top.session_id])
 
 

@@ -173,7 +173,7 @@ def _check(app: App, doomed: list[_Part]) -> None:
 
 
 def _check_home(app: App) -> None:
-    """End the command when deleting whatever lies in the home would delete things of somebody else."""
+    """Exit when deleting everything in the home would delete files of other programs."""
     home = app.home.path.resolve()
     for folder in (Path(app.environ.get("HOME") or "/").resolve(), app.project):
         if folder.is_relative_to(home):
@@ -235,7 +235,7 @@ def _delete(app: App, doomed: list[_Part]) -> None:
 
 
 def _empty_keyring(app: App) -> None:
-    """Forget the keys that only the keyring holds: without the file nobody would find them again."""
+    """Remove the keys that only the keyring holds: without the file they could not be found again."""
     from amplifier_foundation.settings.keys import KeysError, KeyStore
 
     store = KeyStore(app.home, {})  # an environment would hide which keys are in the keyring

@@ -1,4 +1,4 @@
-"""`amplifier continue`, `amplifier resume` and `amplifier session resume`: go on with a session."""
+"""`amplifier continue`, `amplifier resume` and `amplifier session resume`: resume a session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: How many times as fast as it was said a conversation is shown again, when nobody says.
+#: The default speed of a replay, relative to the original pace.
 _REPLAY_SPEED = 2.0
 
 
@@ -58,7 +58,7 @@ def _history_options(command: Function) -> Function:
 @run_options
 @report_errors
 def continue_(prompt: str | None, **wishes: Any) -> None:
-    """Go on with the newest session of this project: chat, or answer PROMPT.
+    """Resume the newest session of this project: chat, or answer PROMPT.
 
     \b
     Examples:
@@ -80,7 +80,7 @@ def continue_(prompt: str | None, **wishes: Any) -> None:
 @run_options
 @report_errors
 def resume(session: str | None, prompt: str | None, limit: int, **wishes: Any) -> None:
-    """Go on with SESSION (an id, its beginning, or a name), or choose one: chat, or answer PROMPT.
+    """Resume SESSION (an id, its beginning, or a name), or choose one: chat, or answer PROMPT.
 
     \b
     Examples:
@@ -99,7 +99,7 @@ def _go_on(app: App, session: Callable[[], str], prompt: str | None, wishes: dic
         converse(app, wishes, request, look_back=look_back)
 
     def asked() -> tuple[SessionRequest, UserInput]:
-        _look_back(wishes)  # what contradicts itself is told, also where nothing is shown again
+        _look_back(wishes)  # report contradicting options, also where nothing is shown again
         return request_of(app, {**wishes, "resume": session()}), read_prompt(prompt, is_optional=True)
 
     answer(app, format_of(wishes), asked)
@@ -124,25 +124,25 @@ def _newest(app: App) -> str:
 
     newest = SessionStore(app.home).newest(app.project)
     if newest is None:
-        raise click.UsageError(f"there is no session of {app.project} yet: run one with `amplifier run PROMPT`")
+        raise click.UsageError(f"{app.project} has no session yet: run one with `amplifier run PROMPT`")
     return newest.id
 
 
 def _picked(app: App, limit: int) -> str:
-    """Let the person choose one of the newest sessions; raises UsageError when nobody can be asked."""
+    """Let the user choose one of the newest sessions; raises UsageError without a terminal."""
     from amplifier_app_cli.ui.say import say
     from amplifier_app_cli.ui.table import table, terminal_width
     from amplifier_foundation.sessions.store import SessionStore
 
     sessions = SessionStore(app.home).list(app.project, limit=limit)
     if not sessions:
-        raise click.UsageError(f"there is no session of {app.project} yet: run one with `amplifier run PROMPT`")
+        raise click.UsageError(f"{app.project} has no session yet: run one with `amplifier run PROMPT`")
     if not app.can_ask:
-        raise click.UsageError("name the session to go on with: `amplifier session list` shows them")
+        raise click.UsageError("name the session to resume: `amplifier session list` shows them")
     rows = [
         [number, one.id[:8], one.updated.strftime("%Y-%m-%d %H:%M"), one.name or one.first_prompt or ""]
         for number, one in enumerate(sessions, start=1)
     ]
     say(table(["", "id", "last active", "name or first prompt"], rows, terminal_width(sys.stderr)))
-    number = click.prompt("Go on with", type=click.IntRange(1, len(sessions)), err=True)
+    number = click.prompt("Resume", type=click.IntRange(1, len(sessions)), err=True)
     return sessions[number - 1].id

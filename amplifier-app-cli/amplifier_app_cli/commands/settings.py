@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def settings() -> None:
-    """Look at settings and change them.
+    """Show and change settings.
 
     \b
     Examples:
@@ -26,8 +26,9 @@ def settings() -> None:
       amplifier settings set config.providers.provider-mock.config.priority 10 --project
       amplifier settings explain bundle.active
 
-    A key is names with dots between them; entries of module lists go by their id, else by their module; a name with a
-    dot in it stands in double quotes: 'bundle.added."my.bundle"'. Later ones win: user, project, local, session.
+    A key consists of names with dots between them; entries of module lists go by their id, else by their module; a name
+    that contains a dot is put in double quotes: 'bundle.added."my.bundle"'. Later scopes win: user, project, local,
+    session.
     """
 
 
@@ -44,7 +45,7 @@ def get(key: str, editor: SettingsEditor, output_format: str) -> None:
       amplifier settings get bundle.active
       amplifier settings get config --scope user --format json
 
-    It is the value that all scopes together give, or the one of a single scope when one is named.
+    It is the merged value of all scopes, or that of a single scope when one is named.
     """
     from amplifier_foundation.settings.secrets import masked
 
@@ -59,7 +60,7 @@ def get(key: str, editor: SettingsEditor, output_format: str) -> None:
 @settings.command(name="set", context_settings={"ignore_unknown_options": True})  # a value may be -1
 @click.argument("key")
 @click.argument("value")
-@click.option("--string", "is_text", is_flag=True, help="Take VALUE as it is, also when it looks like a number.")
+@click.option("--string", "is_text", is_flag=True, help="Take VALUE as text, even if it looks like a number.")
 @scope_options
 @format_option
 @report_errors
@@ -91,14 +92,14 @@ def set_(key: str, value: str, is_text: bool, editor: SettingsEditor, output_for
 @format_option
 @report_errors
 def unset(key: str, editor: SettingsEditor, output_format: str) -> None:
-    """Take KEY out of a scope's settings.
+    """Remove KEY from a scope's settings.
 
     \b
     Examples:
       amplifier settings unset bundle.active
       amplifier settings unset config.providers.provider-mock --project
 
-    What weaker scopes say about it counts again.
+    The value of a weaker scope applies again.
     """
     from amplifier_foundation.settings.scopes import find
 
@@ -123,7 +124,7 @@ def list_(editor: SettingsEditor, output_format: str) -> None:
       amplifier settings list
       amplifier settings list --project --format json
 
-    With a scope, everything that this one says, whether a stronger one overrules it or not.
+    With a scope, all settings of this one, whether a stronger one overrides them or not.
     """
     app = editor.app
     origins = [origin for origin in _origins(editor) if editor.scope in (None, origin.scope)]
@@ -141,18 +142,18 @@ def list_(editor: SettingsEditor, output_format: str) -> None:
 
 @settings.command()
 @click.argument("key", required=False)
-@click.option("--session", metavar="ID", help="Count the settings of this session too.")
+@click.option("--session", metavar="ID", help="Include the settings of this session.")
 @format_option
 @report_errors
 def explain(key: str | None, session: str | None, output_format: str) -> None:
-    """Say which file and line set KEY.
+    """Show which file and line set KEY.
 
     \b
     Examples:
       amplifier settings explain bundle.active
       amplifier settings explain --format json
 
-    What that overruled is said too. Without KEY, every setting is explained.
+    The values that it replaced are shown too. Without KEY, every setting is explained.
     """
     app = current_app()
     settings = SettingsEditor(app, session=session).settings

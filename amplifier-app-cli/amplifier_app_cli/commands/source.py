@@ -36,7 +36,7 @@ def _kind_options(command: Any) -> Any:
 
 @click.group()
 def source() -> None:
-    """Take modules and bundles from other places than their bundles say.
+    """Override where modules and bundles come from.
 
     \b
     Examples:
@@ -53,7 +53,7 @@ def source() -> None:
 @scope_options
 @report_errors
 def add(name: str, uri: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) -> None:
-    """Take the module or bundle ID from URI, wherever it is named.
+    """Take the module or bundle ID from URI instead of the source in its bundle.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def add(name: str, uri: str, is_module: bool, is_bundle: bool, editor: SettingsE
 @scope_options
 @report_errors
 def remove(name: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) -> None:
-    """Take the module or bundle ID from where its bundle says again.
+    """Remove the source of the module or bundle ID: that of its bundle applies again.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def remove(name: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) 
 @format_option
 @report_errors
 def list_sources(output_format: str) -> None:
-    """List all places that settings name, and which of them count.
+    """List the sources in settings, and which of them apply.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def list_sources(output_format: str) -> None:
     if output_format == "json":
         print_json([asdict(one) for one in overrides])
     elif not overrides:
-        app.inform("nothing is taken from elsewhere: see `amplifier source add`")
+        app.inform("settings override no sources: see `amplifier source add`")
     else:
         rows = [(one.kind, one.id, one.source, one.scope + ("" if one.used else " (overruled)")) for one in overrides]
         click.echo(table(("KIND", "ID", "SOURCE", "SCOPE"), rows, terminal_width()))
@@ -111,7 +111,7 @@ def list_sources(output_format: str) -> None:
 @format_option
 @report_errors
 def show(name: str, output_format: str) -> None:
-    """Print where the module or bundle ID comes from, and who says so; the first line counts.
+    """Print the sources of the module or bundle ID, and the file of each; the first line applies.
 
     \b
     Examples:
@@ -124,7 +124,7 @@ def show(name: str, output_format: str) -> None:
     app = current_app()
     places = [{**place, "source": safe("source", place["source"])} for place in _places(app, name)]
     if not places:
-        raise SettingsError(f"nothing says where {name!r} comes from{_near(app, name)}")
+        raise SettingsError(f"unknown source of {name!r}{_near(app, name)}")
     if output_format == "json":
         print_json({"id": name, "places": places})
         return

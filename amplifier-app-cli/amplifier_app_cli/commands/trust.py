@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.trust.check import Refusal
     from amplifier_foundation.trust.store import Trust, TrustStore
 
-#: So many names of files are shown.
+#: At most this many names of files are shown.
 _SHOWN: Final = 40
 
 
@@ -43,7 +43,7 @@ class _Sight:
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @click.option("-B", "--bundle", help="Look at this bundle of the project too.")
-@click.option("--revoke", is_flag=True, help="Trust the project no longer.")
+@click.option("--revoke", is_flag=True, help="Stop trusting the project.")
 @click.option("--list", "is_list", is_flag=True, help="Print which projects are trusted.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @format_option
@@ -61,7 +61,7 @@ def trust(
       amplifier trust --list
 
     They may then name modules to run and servers to send keys to. What they name now is shown first. When one of these
-    files changes, the project has to be trusted anew. PATH is the project, this folder when it is not given.
+    files changes, the project has to be trusted again. PATH is the project, this folder when it is not given.
     """
     from amplifier_foundation.trust.store import TrustStore
 
@@ -90,7 +90,7 @@ def trust(
 
 
 def _trust(app: App, store: TrustStore, sight: _Sight) -> None:
-    """Trust the folder as it was shown: what changed while somebody looked at it is not trusted along with it."""
+    """Trust the folder as it was shown: what changed in the meantime is not trusted."""
     from amplifier_foundation.trust.store import TrustStoreError
 
     record = store.trust(sight.folder, files=list(sight.more))
@@ -101,7 +101,7 @@ def _trust(app: App, store: TrustStore, sight: _Sight) -> None:
 
 
 def _is_known(store: TrustStore, sight: _Sight) -> bool:
-    """Tell whether all that counts now was looked at when the folder was trusted."""
+    """Return whether everything that counts now was shown when the folder was trusted."""
     record = next((record for record in store.list() if record.path == sight.folder), None)
     is_same = record is not None and sight.files.items() <= record.files.items()
     return is_same and all(path.is_file() or store.covers(sight.folder, path) for path in sight.more)

@@ -1,4 +1,4 @@
-"""`amplifier update`: fetch newer states of what runs here, and say how the program itself is updated."""
+"""`amplifier update`: fetch newer versions of what runs here, and say how the program itself is updated."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from amplifier_app_cli.ui.records import format_option
 
 
 @click.command()
-@click.option("--check-only", is_flag=True, help="Only say what is newer.")
+@click.option("--check-only", is_flag=True, help="Only show what is newer.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @format_option
 @report_errors
 def update(check_only: bool, yes: bool, trust: bool, output_format: str) -> None:
-    """Fetch newer states of everything that the bundle which runs here uses: bundles and modules.
+    """Fetch newer versions of everything that the bundle which runs here uses: bundles and modules.
 
     Which commits change is said before anything is done. The program itself is updated by what installed it.
 

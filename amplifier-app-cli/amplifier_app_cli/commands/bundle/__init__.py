@@ -11,15 +11,15 @@ from amplifier_app_cli.tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.bundle.{target}", summary)
     for name, target, summary in (
-        ("add", "add:add", "Give a bundle a name."),
-        ("clear", "use:clear", "Choose no bundle any more."),
+        ("add", "add:add", "Add a bundle under a name."),
+        ("clear", "use:clear", "Unset the bundle of a scope."),
         ("current", "use:current", "Print the bundle that runs here."),
-        ("explain", "explain:explain", "Say which file set each value, and what lost."),
-        ("list", "list:list_bundles", "List the bundles there are."),
-        ("lock", "lock:lock", "Write down what every source of a bundle is."),
-        ("remove", "add:remove", "Forget the name of a bundle."),
-        ("show", "show:show", "Print what a bundle is made of."),
-        ("update", "update:update", "Fetch newer states of what a bundle uses."),
+        ("explain", "explain:explain", "Show which file set each value, and which values it replaced."),
+        ("list", "list:list_bundles", "List the known bundles."),
+        ("lock", "lock:lock", "Pin every source of a bundle in its lock file."),
+        ("remove", "add:remove", "Remove the name of a bundle."),
+        ("show", "show:show", "Print the parts of a bundle."),
+        ("update", "update:update", "Fetch newer versions of what a bundle uses."),
         ("use", "use:use", "Choose the bundle that runs."),
         ("validate", "validate:validate", "Check a bundle file strictly."),
     )

@@ -13,14 +13,14 @@ from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, APP_BUNDLE, NAMED_B
 
 @click.command()
 @click.argument("uri")
-@click.option("-n", "--name", "name", help="What to call it; the name it gives itself by default.")
+@click.option("-n", "--name", "name", help="Its name; by default, the one in the bundle.")
 @click.option("--app", "is_app", is_flag=True, help="Add it to every session as well.")
 @scope_options
 @report_errors
 def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> None:
-    """Give the bundle at URI (a path or an address) a name.
+    """Add the bundle at URI (a path or an address) under a name.
 
-    It is fetched and composed first, so that only what can be used gets a name.
+    It is fetched and composed first, so that only a usable bundle is added.
 
     \b
     Examples:
@@ -44,11 +44,11 @@ def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> Non
 
 @click.command()
 @click.argument("name")
-@click.option("--app", "is_app", is_flag=True, help="Take it out of every session; its name stays.")
+@click.option("--app", "is_app", is_flag=True, help="Remove it from every session; its name stays.")
 @scope_options
 @report_errors
 def remove(name: str, is_app: bool, editor: SettingsEditor) -> None:
-    """Forget the name NAME that was given to a bundle; with --app, take it out of every session instead.
+    """Remove the name NAME of a bundle; with --app, remove the bundle from every session instead.
 
     Files are never deleted.
 
@@ -71,7 +71,7 @@ def remove(name: str, is_app: bool, editor: SettingsEditor) -> None:
 
 
 def _check_name(name: str | None) -> None:
-    """Raise UsageError for what could not be told from a path or an address later."""
+    """Raise UsageError for a name that would be read as a path or an address."""
     import re
 
     if name is None:

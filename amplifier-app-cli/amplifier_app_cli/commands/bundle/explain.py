@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @format_option
 @report_errors
 def explain(name: str | None, prefix: str | None, output_format: str) -> None:
-    """Say of every value of a bundle which file and line set it, and which values it took the place of.
+    """Show for every value of a bundle which file and line set it, and which values it replaced.
 
     NAME is a name, a path or an address; without it, it is the bundle that runs here. Settings count as files too.
     Secrets are masked.

@@ -94,7 +94,7 @@ async def _listed(app: App, with_included: bool) -> tuple[list[ListedBundle], li
 
 
 def _mark_used(rows: list[ListedBundle], app: App) -> None:
-    """Mark what runs here; what is named by its address or path alone gets a row of its own."""
+    """Mark the bundle that runs here; one that is named by its address or path gets another row."""
     from amplifier_foundation.plan.prepare import DEFAULT
 
     active = str(app.settings.get("bundle.active") or DEFAULT)
@@ -162,7 +162,7 @@ def _included_only(app: App) -> set[str]:
 
 
 def _registered(app: App) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield what the registry file holds; one that cannot be read is told of by whoever looks names up in it."""
+    """Yield the entries of the registry file; looking up names reports a file that cannot be read."""
     import json
 
     try:

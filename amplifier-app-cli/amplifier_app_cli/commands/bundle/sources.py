@@ -97,7 +97,7 @@ def _state(
 
 
 async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Return the commit that the ref of a repository is now, or why it cannot be told."""
+    """Return the commit that the ref of a repository is now, or why it is unknown."""
     from amplifier_foundation.sources.fetched import SourceError
     from amplifier_foundation.sources.git import git_login
     from amplifier_foundation.sources.uri import without_secrets

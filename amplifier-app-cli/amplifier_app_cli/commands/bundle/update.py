@@ -1,4 +1,4 @@
-"""`amplifier bundle update`: fetch newer states of what bundles use, after saying which."""
+"""`amplifier bundle update`: fetch newer versions of what bundles use, after saying which."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class BundleUpdate:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="All bundles that have a name here.")
-@click.option("--check", "is_check", is_flag=True, help="Only say what is newer.")
+@click.option("--check", "is_check", is_flag=True, help="Only show what is newer.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @format_option
 @report_errors
 def update(name: str | None, everything: bool, is_check: bool, yes: bool, trust: bool, output_format: str) -> None:
-    """Fetch newer states of everything the bundle NAME (else the one that runs here) uses, and lock them.
+    """Fetch newer versions of everything the bundle NAME (else the one that runs here) uses, and lock them.
 
     Which commits change is said before anything is done.
 
@@ -147,11 +147,11 @@ def _fail(update: BundleUpdate, error: Exception) -> None:
 
 
 def ask(app: App, yes: bool) -> None:
-    """Ask whether to go on unless the user said so; raises UsageError when nobody is there to be asked."""
+    """Ask before fetching, unless the user gave --yes; raises UsageError without a terminal."""
     if yes:
         return
     if not app.can_ask:
-        raise click.UsageError("nobody can be asked whether to fetch these: give --yes")
+        raise click.UsageError("cannot ask without a terminal: give --yes to fetch these")
     if not click.confirm("Fetch these?", err=True):
         sys.exit(exits.FAILURE)
 
@@ -198,5 +198,5 @@ def short(commit: str | None) -> str:
 def newer_text(source: SourceState) -> str:
     """Return, for people, what a source would become."""
     if source.status == "failed":
-        return source.problem or "cannot be told"
+        return source.problem or "unknown"
     return short(source.after) if source.after else "known when it is fetched"

@@ -17,7 +17,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 def use(name: str, editor: SettingsEditor) -> None:
     """Choose the bundle NAME (a name, a path or an address) to run when none is named.
 
-    It is composed first, so that what cannot be used is not chosen.
+    It is composed first, so that only a usable bundle is chosen.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def use(name: str, editor: SettingsEditor) -> None:
 @scope_options
 @report_errors
 def clear(everywhere: bool, editor: SettingsEditor) -> None:
-    """Choose no bundle any more: the default runs, or what another scope chooses.
+    """Unset the bundle of a scope: the default runs, or the choice of another scope.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def clear(everywhere: bool, editor: SettingsEditor) -> None:
 @format_option
 @report_errors
 def current(output_format: str) -> None:
-    """Print the bundle that runs in this folder when none is named, and who chose it.
+    """Print the bundle that runs in this folder when none is named, and the file that chose it.
 
     \b
     Examples:

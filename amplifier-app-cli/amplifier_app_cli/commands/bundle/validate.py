@@ -1,4 +1,4 @@
-"""`amplifier bundle validate`: find what is wrong with a bundle before somebody runs it."""
+"""`amplifier bundle validate`: find what is wrong with a bundle before it is run."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ _COMMANDS: Final = {
     for name, target, summary in (
         ("add", "add:add", "Add a module to every session."),
         ("current", "list:current", "List the modules of the bundle that runs here."),
-        ("list", "list:list_modules", "List the modules there are."),
-        ("remove", "add:remove", "Take an added module out again."),
-        ("show", "list:show", "Print what is known of a module."),
-        ("update", "update:update", "Fetch newer states of modules."),
+        ("list", "list:list_modules", "List the known modules."),
+        ("remove", "add:remove", "Remove an added module."),
+        ("show", "list:show", "Print the details of a module."),
+        ("update", "update:update", "Fetch newer versions of modules."),
         ("validate", "validate:validate", "Check a module against its contract."),
     )
 }

@@ -50,7 +50,7 @@ def add(module_id: str, source: str | None, kind: str | None, editor: SettingsEd
 @scope_options
 @report_errors
 def remove(module_id: str, editor: SettingsEditor) -> None:
-    """Take the module ID, which settings add, out of every session again.
+    """Remove the module ID, which settings add, from every session.
 
     \b
     Examples:

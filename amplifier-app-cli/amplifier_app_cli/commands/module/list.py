@@ -99,7 +99,7 @@ def _print(modules: list[KnownModule], output_format: str) -> None:
     from amplifier_app_cli.ui.table import table, terminal_width
 
     if not modules:
-        current_app().inform("there is none: see `amplifier module add`")
+        current_app().inform("no modules: see `amplifier module add`")
         return
     width = terminal_width()
     rows = [(one.id, one.type, _sections(one) or "-", _origin(one, is_read=width is not None)) for one in modules]
@@ -107,7 +107,7 @@ def _print(modules: list[KnownModule], output_format: str) -> None:
 
 
 def _origin(module: KnownModule, *, is_read: bool) -> str:
-    """Return where a module comes from; for a person, a package that is called as the module is none to be named."""
+    """Return where a module comes from; the table leaves out a package with the name of the module."""
     is_plain = module.installed is not None and module.origin == f"amplifier-module-{module.id}"
     return f"installed, {module.installed.version}" if is_read and is_plain and module.installed else module.origin
 

@@ -1,4 +1,4 @@
-"""`amplifier module update`: fetch newer states of single modules, after saying which."""
+"""`amplifier module update`: fetch newer versions of single modules, after saying which."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("module_id", metavar="[ID]", required=False)
-@click.option("--check-only", is_flag=True, help="Only say what is newer.")
+@click.option("--check-only", is_flag=True, help="Only show what is newer.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @format_option
 @report_errors
 def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, output_format: str) -> None:
-    """Fetch newer states of the modules (or of ID alone) of the bundle that runs here, and lock them.
+    """Fetch newer versions of the modules (or of ID alone) of the bundle that runs here, and lock them.
 
     The bundles they are named in stay as they are; `amplifier bundle update` fetches those too.
 
@@ -81,7 +81,7 @@ def _wanted(composition: Composition, module_id: str | None) -> list[str]:
 
 
 async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list[str]:
-    """Fetch these sources anew, make the modules ready with them, and write the lock; return how that changed.
+    """Fetch these sources again, prepare the modules with them, and write the lock; return how that changed.
 
     The lock is written last: when anything fails, what was pinned stays so.
     """

@@ -26,7 +26,7 @@ _PASSED, _FAILED = 0, 1
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("-t", "--type", "kind", type=click.Choice(_TYPES), help="What it is; told by its name by default.")
+@click.option("-t", "--type", "kind", type=click.Choice(_TYPES), help="Its type; by default, what its name says.")
 @click.option(
     "-o",
     "--output",
@@ -86,7 +86,7 @@ def _type_of(package: Path) -> str:
         for word in words:
             if word in _WORDS:
                 return _WORDS[word]
-    raise click.UsageError(f"what {package.name} is cannot be told by its name: give --type")
+    raise click.UsageError(f"the name {package.name} does not say what type of module it is: give --type")
 
 
 def _checked(kind: str, package: Path) -> ValidationResult:

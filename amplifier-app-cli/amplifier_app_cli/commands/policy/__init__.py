@@ -11,12 +11,12 @@ from amplifier_app_cli.tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.policy.{target}", summary)
     for name, target, summary in (
-        ("backtest", "backtest:backtest", "Hold rules against what past sessions did."),
+        ("backtest", "backtest:backtest", "Test rules against the actions of past sessions."),
         ("check", "check:check", "Check policy files."),
-        ("explain", "explain:explain", "Say why something is allowed, asked for or denied."),
-        ("list", "list:list_rules", "List the rules that hold here."),
-        ("revoke", "list:revoke", "Take back a decision that was remembered."),
-        ("suggest", "suggest:suggest", "Propose rules that would have spared questions."),
+        ("explain", "explain:explain", "Explain why an action is allowed, asked about or denied."),
+        ("list", "list:list_rules", "List the rules that apply here."),
+        ("revoke", "list:revoke", "Remove a remembered decision."),
+        ("suggest", "suggest:suggest", "Propose rules that would have saved approval requests."),
     )
 }
 

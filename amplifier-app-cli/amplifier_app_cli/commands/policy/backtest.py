@@ -23,13 +23,13 @@ _EXAMPLES: Final = 10
 
 
 @click.command()
-@click.option("--rules", "file", type=click.Path(path_type=Path), help="Rules to try in the place of your policy.yaml.")
+@click.option("--rules", "file", type=click.Path(path_type=Path), help="Rules to try instead of your policy.yaml.")
 @days_option
 @click.option("-a", "--all-projects", is_flag=True, help="Look at the sessions of all projects.")
 @format_option
 @report_errors
 def backtest(file: Path | None, days: float, all_projects: bool, output_format: str) -> None:
-    """Judge what past sessions did by rules of now: what would have been allowed, asked for or denied.
+    """Apply the current rules to past sessions: what would have been allowed, asked about or denied.
 
     With --rules the file takes the place of policy.yaml in your home; all other rules stay. Nothing is changed. Paths
     are looked at as they are today.

@@ -25,7 +25,7 @@ def check(files: tuple[Path, ...], output_format: str) -> None:
     """Check FILES, or every policy file that counts here; exit with 1 when one has a problem.
 
     Every entry is read, and every rule is tried on its own examples. A bad entry is reported alone and takes no other
-    with it; until it is mended, what it may have been about is asked for.
+    with it; until it is repaired, actions that it may have been about are asked about.
 
     \b
     Examples:

@@ -40,7 +40,7 @@ def explain(
     tool: str | None,
     output_format: str,
 ) -> None:
-    """Say what the rules say of one action: the verdict on each part of it, the rule, and where that stands.
+    """Explain the verdict on one action: for each part of it, the rule and where it is.
 
     WORDS are an action, such as session.spawn, or the words of a command. Nothing is run, written or fetched.
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @format_option
 @report_errors
 def list_rules(output_format: str) -> None:
-    """List the rules that hold in this project, those of the program last; remembered ones have an id.
+    """List the rules that apply in this project, those of the program last; remembered ones have an id.
 
-    What is wrong with a policy file is told on standard error, with file and line.
+    Problems of policy files are reported on standard error, with file and line.
 
     \b
     Examples:
@@ -51,9 +51,9 @@ def list_rules(output_format: str) -> None:
 @format_option
 @report_errors
 def revoke(rule_id: str, output_format: str) -> None:
-    """Take back the remembered rule ID, or the one whose id begins so; `amplifier policy list` shows ids.
+    """Remove the remembered rule ID, or the one whose id starts with ID; `amplifier policy list` shows ids.
 
-    Rules that you wrote yourself have no id: take them out of their file.
+    Rules that you wrote yourself have no id: remove them from their file.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def revoke(rule_id: str, output_format: str) -> None:
     gone = RememberedRules(app.home, app.project).revoke(rule_id)
     if output_format == "json":
         print_json(rule_record(gone.rule, id=gone.id, scope=gone.scope, file=str(gone.file)))
-    app.inform(f"`{gone.rule}` is gone from {gone.file}")
+    app.inform(f"`{gone.rule}` is removed from {gone.file}")
 
 
 def _rows(

@@ -27,12 +27,12 @@ def days_option(command: Function) -> Function:
         type=click.FloatRange(min=0, min_open=True, max=36500),
         default=30,
         show_default=True,
-        help="Look at sessions of so many days.",
+        help="Look at the sessions of this many days.",
     )(command)
 
 
 def permissions_in(app: App, project: Path, *, user_file: Path | None = None) -> Permissions:
-    """Return the rules that hold in a project; a bundle that cannot be composed is told of, and has none.
+    """Return the rules that apply in a project; a bundle that cannot be composed is reported, and has none.
 
     Nothing is fetched. Raises SettingsError.
     """

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @days_option
-@click.option("--least", type=click.IntRange(min=1), default=2, show_default=True, help="Questions a rule must spare.")
-@click.option("--write", "scope", type=click.Choice(["user", "local"]), help="Put the rules into your policy file.")
+@click.option(
+    "--least", type=click.IntRange(min=1), default=2, show_default=True, help="Requests that a rule must save."
+)
+@click.option("--write", "scope", type=click.Choice(["user", "local"]), help="Write the rules to your policy file.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask before writing.")
 @format_option
 @report_errors
 def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_format: str) -> None:
-    """Propose rules from what you granted in this project in the last days.
+    """Propose rules from your approvals in this project in the last days.
 
     Each rule says how many questions it would have spared. None allows anything that was ever denied. Nothing is
     written without --write: `user` is policy.yaml of your home, `local` is .amplifier/policy.local.yaml of the project.
@@ -60,7 +62,7 @@ def _print(app: App, found: Suggestions) -> None:
     for rule, denied in found.refused:
         app.inform(f"not proposed: `{rule}` would allow what was denied: {denied}")
     if found.rules:
-        app.inform(f"together they would have spared {found.spared} of {found.asked} questions")
+        app.inform(f"together they would have saved {found.spared} of {found.asked} approval requests")
 
 
 def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[RememberedRule, ...]:

@@ -12,11 +12,11 @@ _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.provider.{target}", summary)
     for name, target, summary in (
         ("list", "list:list_", "Print the known providers and the state of each."),
-        ("manage", "list:manage", "Print the providers, and what can be done with them."),
-        ("install", "install:install", "Bring what providers need."),
+        ("manage", "list:manage", "Print the providers, and the commands that change them."),
+        ("install", "install:install", "Install what providers need."),
         ("add", "configure:add", "Configure a provider."),
         ("edit", "configure:edit", "Change the configuration of a provider."),
-        ("remove", "configure:remove", "Take a provider out of the settings."),
+        ("remove", "configure:remove", "Remove a provider from the settings."),
         ("test", "test:test", "Send one tiny request to a provider."),
         ("models", "test:models", "Print the models of a provider."),
     )

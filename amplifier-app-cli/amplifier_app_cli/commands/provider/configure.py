@@ -27,7 +27,7 @@ def _config_options(command: Function) -> Function:
     @click.option("-m", "--model", help="The model to use.")
     @click.option("--priority", type=int, help="The provider with the lowest number answers.")
     @click.option("--base-url", help="Where the provider's server is.")
-    @click.option("--key-from-env", metavar="NAME", help="Take the key from this variable, whatever it holds then.")
+    @click.option("--key-from-env", metavar="NAME", help="Read the key from this variable on every run.")
     @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Any other setting (may be repeated).")
     @functools.wraps(command)
     def wrapped(
@@ -53,9 +53,9 @@ def _config_options(command: Function) -> Function:
 
 @click.command()
 @click.argument("type_", required=False, metavar="[TYPE]")
-@click.option("--id", "name", help="A name of its own, for a second provider of the same type.")
+@click.option("--id", "name", help="A name, for a second provider of the same type.")
 @click.option("--source", metavar="URI", help="Where the module comes from, when it is not part of the program.")
-@click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it.")
+@click.option("--key-stdin", is_flag=True, help="Read the key from standard input and store it.")
 @_config_options
 @scope_options
 @report_errors
@@ -109,7 +109,7 @@ def add(
 
 @click.command()
 @click.argument("name")
-@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Take a setting out (may be repeated).")
+@click.option("--unset", "unset", multiple=True, metavar="KEY", help="Remove a setting (may be repeated).")
 @_config_options
 @scope_options
 @report_errors
@@ -136,7 +136,7 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
     if not config and not unset:
         if not app.can_ask:
             raise click.UsageError(
-                "say what to change: --model, --priority, --base-url, --key-from-env, --set, --unset"
+                "give what to change: --model, --priority, --base-url, --key-from-env, --set, --unset"
             )
         config = {"default_model": click.prompt("Model", err=True)}
     changed = write_entry(editor, ProviderEntry(key, module, None, config)) if config else False
@@ -151,14 +151,14 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
 @scope_options
 @report_errors
 def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
-    """Take a provider out of the settings.
+    """Remove a provider from the settings.
 
     \b
     Examples:
       amplifier provider remove openai
       amplifier provider remove lab --project --yes
 
-    Its key stays; `amplifier keys remove` forgets that.
+    Its key stays; `amplifier keys remove` removes it.
     """
     from amplifier_foundation.settings import SettingsError
 
@@ -167,7 +167,7 @@ def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
     if scope is None:
         raise SettingsError(f"{key} is in the bundle, not in settings: change the bundle, or choose another provider")
     editor = editor if editor.scope is not None else SettingsEditor(app, scope)
-    app.confirm(f"Take {key} out of {editor.file}?", is_sure, f"give --yes to take {key} out of the settings")
+    app.confirm(f"Remove {key} from {editor.file}?", is_sure, f"give --yes to remove {key} from the settings")
     editor.remove(PROVIDER, {"name": key})
 
 
@@ -177,7 +177,7 @@ def ask_for_type(app: App) -> str:
     from amplifier_app_cli.ui.say import say
 
     if not app.can_ask:
-        raise click.UsageError(f"say which provider: {', '.join(known.id for known in KNOWN)}")
+        raise click.UsageError(f"name a provider: {', '.join(known.id for known in KNOWN)}")
     for known in KNOWN:
         say(f"  {known.id:<18}{known.title}{'' if is_installed(known.module) else ' (not installed)'}")
     usable = [known.id for known in KNOWN if is_installed(known.module)]
@@ -224,7 +224,7 @@ def keep_key(app: App, known: KnownProvider, *, from_stdin: bool, is_given: bool
         if app.can_ask:
             was_kept |= _keep(app, store, variable)
         else:
-            app.inform(f"{variable} is not set: `amplifier keys set {variable}` keeps it")
+            app.inform(f"{variable} is not set: store it with `amplifier keys set {variable}`")
     return was_kept
 
 
@@ -235,7 +235,7 @@ def _keep(app: App, store: KeyStore, variable: str) -> bool:
     if store.load().get(variable) == value:
         return False
     store.set(variable, value)
-    app.inform(f"{variable} is kept in {store.path}")
+    app.inform(f"{variable} is stored in {store.path}")
     return True
 
 

@@ -21,11 +21,11 @@ _LOCAL: Final = "provider-local"
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--all", "is_all", is_flag=True, help="Ask for all known providers.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Download what has to be downloaded, without asking.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing of those that are there.")
-@click.option("--force", is_flag=True, help="Install again what is there already.")
+@click.option("-q", "--quiet", is_flag=True, help="Report only what is not installed.")
+@click.option("--force", is_flag=True, help="Reinstall what is installed.")
 @report_errors
 def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, force: bool) -> None:
-    """Bring what providers need.
+    """Install what providers need.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def _install_local(app: App, *, is_sure: bool, is_asked_for: bool, quiet: bool, 
         if not app.can_ask and not is_asked_for:
             app.inform(f"{words} by `amplifier provider install local --yes`")
             return
-        app.confirm(f"{words}. Go on?", is_sure, f"give --yes ({words})")
+        app.confirm(f"{words}. Continue?", is_sure, f"give --yes ({words})")
     else:
         app.inform(words)
     folder = asyncio.run(install_local_model(app.home.path, parts, app.environ, app.inform))

@@ -37,7 +37,7 @@ def list_(output_format: str) -> None:
 @format_option
 @report_errors
 def manage(output_format: str) -> None:
-    """Print the providers, and what can be done with them.
+    """Print the providers, and the commands that change them.
 
     \b
     Examples:

@@ -13,20 +13,20 @@ _COMMANDS: Final = {
     for name, target, summary in (
         ("list", "list:list_sessions", "List sessions, the most recently active first."),
         ("show", "show:show", "Show one session: what it used, what it is made of, what came of it."),
-        ("fork", "fork:fork", "Copy a session, up to a turn or an event, to go another way."),
-        ("rename", "rename:rename", "Give a session a name."),
+        ("fork", "fork:fork", "Copy a session up to a turn or an event."),
+        ("rename", "rename:rename", "Rename a session."),
         ("export", "export:export", "Write a session to a file or to standard output."),
         ("delete", "delete:delete", "Delete a session and those that it started."),
-        ("cleanup", "delete:cleanup", "Delete the sessions that were not active for long."),
-        ("repair", "repair:repair", "Mend the conversation of a session, or go back to where it was sound."),
-        ("restore", "restore:restore", "Put files back that a session has written."),
+        ("cleanup", "delete:cleanup", "Delete sessions that have been inactive for long."),
+        ("repair", "repair:repair", "Repair the conversation of a session, or rewind it to where it was intact."),
+        ("restore", "restore:restore", "Restore files that a session has changed."),
     )
-} | {"resume": Entry("amplifier_app_cli.commands.resume:resume", "Go on with a session: chat, or answer a prompt.")}
+} | {"resume": Entry("amplifier_app_cli.commands.resume:resume", "Resume a session: chat, or answer a prompt.")}
 
 
 @click.group(cls=LazyGroup, entries=_COMMANDS)
 def session() -> None:
-    """List, show, copy, mend and delete sessions, and take back what they wrote.
+    """List, show, fork, repair and delete sessions; restore files that they changed.
 
     \b
     Examples:

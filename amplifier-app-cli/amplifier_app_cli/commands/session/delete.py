@@ -59,7 +59,7 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
     type=click.FloatRange(0, 36_500),
     default=30,
     show_default=True,
-    help="Delete what was not active for so many days.",
+    help="Delete sessions that have been inactive for this many days.",
 )
 @click.option("--all-projects", is_flag=True, help="Those of all projects.")
 @click.option("--project", "project", metavar="PATH", help="Those of the project in this folder.")
@@ -84,7 +84,7 @@ def cleanup(
     is_sure: bool,
     output_format: str,
 ) -> None:
-    """Delete the sessions of this project that were not active for long.
+    """Delete the sessions of this project that have been inactive for long.
 
     \b
     Examples:

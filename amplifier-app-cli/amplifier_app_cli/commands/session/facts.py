@@ -102,7 +102,7 @@ def cost_text(metadata: Mapping[str, Any]) -> str:
 
 
 def title(session: SessionSummary) -> str:
-    """Return what a session is called, or how it began, or why nobody knows."""
+    """Return what a session is called, or how it began, or why neither is known."""
     if session.damaged:
         return f"(damaged) {session.damaged}"
     if session.name:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def fork(
     session: str, at_turn: int | None, at_event: int | None, name: str | None, no_events: bool, output_format: str
 ) -> None:
-    """Copy SESSION to go on from some point of it in another way, and print the id of the copy.
+    """Copy SESSION to continue from an earlier point of it, and print the id of the copy.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def fork(
         )
         return
     click.echo(made.session_id)
-    app.inform(f"copied {counted(made.turns, 'turn')} and {counted(made.events, 'event')}; go on with: {command}")
+    app.inform(f"copied {counted(made.turns, 'turn')} and {counted(made.events, 'event')}; resume with: {command}")
 
 
 def _name(store: SessionStore, made: Forked, name: str) -> None:

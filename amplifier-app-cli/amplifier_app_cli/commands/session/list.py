@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most so many; 0 for all."
+    "-n", "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most this many; 0 for all."
 )
 @click.option("--all-projects", is_flag=True, help="Those of all projects.")
 @click.option("--project", "project", metavar="PATH", help="Those of the project in this folder.")

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 @format_option
 @report_errors
 def repair(session: str, is_rewind: bool, output_format: str) -> None:
-    """Say what is wrong with the conversation of SESSION, and mend it.
+    """Report what is wrong with the conversation of SESSION, and repair it.
 
     \b
     Examples:
       amplifier session repair 3f2a
       amplifier session repair 3f2a --rewind
 
-    The conversation before is kept beside it as transcript.jsonl.backup. Resuming a session mends it by itself; this is
+    The conversation before is kept beside it as transcript.jsonl.backup. Resuming a session repairs it as well; this is
     for other programs that read the file, and for going back.
     """
     from amplifier_app_cli.commands.session.facts import found_session
@@ -42,24 +42,24 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     history = load_history(found.folder)
     diagnosis = diagnose(history.messages)
     problems = [*(text for text in (found.damaged, found.warning) if text), *history.problems]
-    mended = _mended(found.folder, is_rewind)
+    repaired = _repaired(found.folder, is_rewind)
     if output_format == "json":
         from amplifier_app_cli.ui.records import print_json
 
         facts: dict[str, object] = {"status": diagnosis.status, "failure_modes": diagnosis.failure_modes}
         facts |= {"orphaned_tool_ids": diagnosis.orphaned_tool_ids, "misplaced_tool_ids": diagnosis.misplaced_tool_ids}
         facts |= {"incomplete_turns": diagnosis.incomplete_turns, "problems": problems}
-        done = {"actions": mended.actions, "messages": mended.messages, "turns": mended.turns}
+        done = {"actions": repaired.actions, "messages": repaired.messages, "turns": repaired.turns}
         print_json({"id": found.id, "found": facts, "done": done})
         return
     from amplifier_app_cli.ui.plain import plain
 
     for line in (*problems, *_in_words(diagnosis)):
         click.echo(plain(f"found: {line}"))
-    for line in mended.actions:
+    for line in repaired.actions:
         click.echo(plain(f"done: {line}"))
-    length = f"{counted(mended.messages, 'message')} of {counted(mended.turns, 'turn')}"
-    if mended.actions:
+    length = f"{counted(repaired.messages, 'message')} of {counted(repaired.turns, 'turn')}"
+    if repaired.actions:
         app.inform(f"the conversation has {length} now; the one before is kept as transcript.jsonl.backup")
     else:
         app.inform(f"the conversation is sound: {length}")
@@ -67,7 +67,7 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
         app.inform("the damaged metadata.json is left alone; resuming the session writes a new one")
 
 
-def _mended(folder: Path, is_rewind: bool) -> RepairResult:
+def _repaired(folder: Path, is_rewind: bool) -> RepairResult:
     from amplifier_foundation.sessions.cleanup import SessionRunningError
     from amplifier_foundation.sessions.diagnosis import repair, rewind
     from amplifier_kit.log.files import SessionLogBusy
@@ -77,7 +77,7 @@ def _mended(folder: Path, is_rewind: bool) -> RepairResult:
     except SessionLogBusy as error:
         who = "another process" if error.pid is None else f"process {error.pid}"
         raise SessionRunningError(
-            f"session {folder.name} cannot be mended while {who} runs it: wait for it, or end it"
+            f"session {folder.name} cannot be repaired while {who} runs it: wait for it, or end it"
         ) from error
 
 

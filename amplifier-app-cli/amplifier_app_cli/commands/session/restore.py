@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @click.argument("session")
 @click.argument("checkpoint", required=False)
 @click.option("--list", "is_list", is_flag=True, help="List the checkpoints; so does giving none.")
-@click.option("--last-turn", is_flag=True, help="Take back the newest turn that wrote files.")
-@click.option("--dry-run", is_flag=True, help="Show what would be put back, and change nothing.")
-@click.option("--force", is_flag=True, help="Put files back although somebody else has changed them since.")
+@click.option("--last-turn", is_flag=True, help="Undo the newest turn that changed files.")
+@click.option("--dry-run", is_flag=True, help="Show what would be restored, and change nothing.")
+@click.option("--force", is_flag=True, help="Restore files even if they have been changed since by someone else.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @format_option
 @report_errors
@@ -35,7 +35,7 @@ def restore(
     is_sure: bool,
     output_format: str,
 ) -> None:
-    """Put the files back that SESSION has written at CHECKPOINT and after it, as they were before.
+    """Restore the files that SESSION has changed at CHECKPOINT and after it.
 
     \b
     Examples:
@@ -43,8 +43,8 @@ def restore(
       amplifier session restore 3f2a c4
       amplifier session restore 3f2a --last-turn --yes
 
-    That is a checkpoint too: restore to it, and everything is as it was before. Files that somebody else has changed
-    since are not touched, unless by --force.
+    That is a checkpoint too: restore to it, and everything is as it was before. Files that were
+    changed since by someone else are not touched, except with --force.
     """
     if sum((checkpoint is not None, is_list, last_turn)) > 1:
         raise click.UsageError("CHECKPOINT, --list and --last-turn: give one of them")

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     _Key = tuple[Path, str]
 
 
-#: So many columns of what was said are shown, if need be in place of what follows.
+#: At least this many columns of the words are shown, if need be in place of what follows.
 _LEAST_SAID = 16
-#: Of the name of an agent so many columns are shown in a terminal: how it ended stands behind it.
+#: At most this many columns of an agent's name are shown in a terminal, before how it ended.
 _MOST_NAMED = 24
 
 
@@ -57,31 +57,31 @@ def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummar
     for root in roots:
         for branch, session in _walk(root, below):
             if width is None:
-                told = _described(session, session.id, words, is_short=False)
-                click.echo(branch + " ".join(part for part in (told.before, told.said, told.after[0]) if part))
+                about = _described(session, session.id, words, is_short=False)
+                click.echo(branch + " ".join(part for part in (about.before, about.said, about.after[0]) if part))
             else:
                 click.echo(_fitted(branch, _described(session, ids[session.id], words, is_short=True), width))
 
 
-class _Told(NamedTuple):
-    """What is told of a session: what comes before its words, those words, and what follows, at length or in short."""
+class _Description(NamedTuple):
+    """The line about a session: what comes before its words, those words, and what follows, long or short."""
 
     before: str
     said: str
     after: tuple[str, ...] = ("",)
 
 
-def _fitted(branch: str, told: _Told, width: int) -> str:
+def _fitted(branch: str, about: _Description, width: int) -> str:
     """Return a line that fits: the words give way as long as they say something, then what follows them."""
     from amplifier_app_cli.ui.table import columns, shortened
 
     def room(after: str) -> int:
-        return width - columns(branch) - columns(told.before) - columns(after) - 2
+        return width - columns(branch) - columns(about.before) - columns(after) - 2
 
-    least = min(_LEAST_SAID, columns(told.said))
-    after = next((one for one in told.after if room(one) >= least), "")
-    said = shortened(told.said, max(room(after), 0))
-    return shortened(branch + " ".join(part for part in (told.before, said, after) if part), width)
+    least = min(_LEAST_SAID, columns(about.said))
+    after = next((one for one in about.after if room(one) >= least), "")
+    said = shortened(about.said, max(room(after), 0))
+    return shortened(branch + " ".join(part for part in (about.before, said, after) if part), width)
 
 
 def _below(sessions: Sequence[SessionSummary]) -> dict[_Key, list[SessionSummary]]:
@@ -121,8 +121,8 @@ def _ending(session: SessionSummary, words: LastWords) -> str | None:
     return ending.word if ending is not None else None
 
 
-def _described(session: SessionSummary, shown: str, words: LastWords, *, is_short: bool) -> _Told:
-    """Return what is told of a session; `shown` stands for its id.
+def _described(session: SessionSummary, shown: str, words: LastWords, *, is_short: bool) -> _Description:
+    """Return the line about a session; `shown` stands for its id.
 
     Of a child the agent and its task come first; for a person its id is last, since it says the least.
     """
@@ -133,17 +133,17 @@ def _described(session: SessionSummary, shown: str, words: LastWords, *, is_shor
     facts = whole_metadata(session)
     moment = when_short(session.updated) if is_short else when(session.updated)
     numbers = f"{moment} {counted(session.turn_count, 'turn')} {cost_text(facts)}"
-    # What a child was told of its parent's conversation says nothing about the child.
+    # What a child inherits of its parent's conversation says nothing about the child.
     _, is_told, task = title(session).partition("[YOUR TASK]")
     said = _one_line(f'"{task.strip()}' if is_told else title(session))
     if not session.is_child:
         kind = "[fork] " if is_fork(session) else ""
-        return _Told(_one_line(f"{shown} {kind}{numbers}"), said)
+        return _Description(_one_line(f"{shown} {kind}{numbers}"), said)
     agent, ending = _one_line(session.agent_name or "agent"), _ending(session, words) or ""
     if is_short:
         after = (_one_line(f"{numbers} {shown}"), _one_line(numbers), cost_text(facts))
-        return _Told(_one_line(f"[{shortened(agent, _MOST_NAMED)}] {ending}"), said, after)
-    return _Told(_one_line(f"{shown} [{agent}] {ending}"), said, (numbers,))
+        return _Description(_one_line(f"[{shortened(agent, _MOST_NAMED)}] {ending}"), said, after)
+    return _Description(_one_line(f"{shown} [{agent}] {ending}"), said, (numbers,))
 
 
 def _one_line(text: str) -> str:

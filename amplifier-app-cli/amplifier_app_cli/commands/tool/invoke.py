@@ -86,7 +86,7 @@ def _arguments(given: Sequence[str]) -> dict[str, Any]:
 async def _invoked(
     app: App, name: str, arguments: dict[str, Any], bundle: str | None, trust: bool
 ) -> tuple[int, dict[str, Any]]:
-    """Run the tool in a session of its own, which is closed whatever happens; return exit code and result."""
+    """Run the tool in a new session, which is always closed; return exit code and result."""
     from amplifier_app_cli.commands.tool.mount import leave_out_keyless, prepared_bundle
     from amplifier_foundation.sessions import SessionRuntime
 
@@ -155,10 +155,10 @@ async def _executed(runtime: SessionRuntime, name: str) -> str:
 
 
 def _outcome(hearing: Hearing, content: str) -> tuple[int, dict[str, Any]]:
-    """Return the exit code and what is to be told of the call."""
+    """Return the exit code and the report of the call."""
     if hearing.error is not None:
         if hearing.status == "denied" and hearing.asked_because and hearing.denied_by == "kernel":
-            message = f"it needs permission ({hearing.asked_because}), and nobody is here to give it: use a terminal"
+            message = f"it needs permission ({hearing.asked_because}), and there is no terminal to ask on"
             error = {"type": "approval_needed", "msg": message}
             return exits.APPROVAL_NEEDED, {"status": "approval_needed", "error": error}
         return exits.FAILURE, {"status": hearing.status, "error": hearing.error}

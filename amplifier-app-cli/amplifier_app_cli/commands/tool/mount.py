@@ -88,10 +88,10 @@ def find_tool(tools: dict[str, Any], name: str) -> Any:
 
 
 def leave_out_keyless(plan: dict[str, Any]) -> None:
-    """Take out of a plan that is about to be mounted the providers whose key nobody has set.
+    """Remove the providers without a key from a plan that is about to be mounted.
 
-    They could not be mounted, and a module that is missing stops a session. What is kept of the session still names
-    them: whoever goes on with it is told of the key.
+    They could not be mounted, and a missing module stops a session. The record of the session still names them:
+    resuming it reports the missing key.
     """
     import os
 
@@ -103,30 +103,27 @@ def leave_out_keyless(plan: dict[str, Any]) -> None:
 
 
 async def stand_in(coordinator: Any) -> None:
-    """Mount somebody in the place of a provider where there is none: the kernel has no turn without one."""
+    """Mount a stand-in when there is no provider: the kernel has no turn without one."""
     if not coordinator.get("providers"):
         await coordinator.mount("providers", _NoModel(), name=_NoModel.name)
 
 
 class _NoModel:
-    """Stand where a provider stands, and answer nothing."""
+    """A provider without a model."""
 
     name = "nobody"
 
     def get_info(self) -> NoReturn:
-        """Raise ConfigurationError: there is no model to tell of."""
         self._refuse()
 
     async def list_models(self) -> list[Any]:
-        """Return none."""
         return []
 
     async def complete(self, request: Any, **kwargs: Any) -> NoReturn:
-        """Raise ConfigurationError: a tool or a hook asks for a model, and there is none."""
+        """Raise ConfigurationError: a tool or a hook asks for a model."""
         self._refuse()
 
     def parse_tool_calls(self, response: Any) -> list[Any]:
-        """Return none: nothing was answered."""
         return []
 
     def _refuse(self) -> NoReturn:

@@ -22,7 +22,7 @@ class Hearing:
         #: Why there is no answer.
         self.error: dict[str, Any] | None = None
         self.status = "success"
-        #: Why somebody was to be asked, None when nobody was.
+        #: Why approval was needed, None when it was not.
         self.asked_because: str | None = None
         self.denied_by: str | None = None
         for event, handler in (
