@@ -134,7 +134,7 @@ def test_allowed_in_another_process(place: Place) -> None:
 
     again = place.go_on("turns: [{text: Never}]")
     assert (again.returncode, again.stdout) == (2, "")
-    assert "no call waits" in again.stderr
+    assert "no pending calls" in again.stderr
     assert place.ran == ["first"]
 
 
