@@ -117,7 +117,7 @@ def test_interrupted_commands_have_their_exit_code(project: Path, environment: d
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         assert process.stderr is not None
-        while "amplifier_app_cli.run.request" not in (line := process.stderr.readline()):
+        while "amplifier_app_cli.session_request" not in (line := process.stderr.readline()):
             assert line, "it never came so far"
         while not _is_asleep(process.pid):
             assert process.poll() is None
