@@ -51,7 +51,7 @@ PLAN: dict[str, Any] = {
 
 async def times(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
     """Return how long children and the same sessions by themselves took, in milliseconds."""
-    from amplifier_foundation.children import child_plan
+    from amplifier_foundation.children import Spawner, child_plan
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime
 
@@ -63,13 +63,13 @@ async def times(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
     )
     children: list[float] = []
     by_themselves: list[float] = []
-    async with SessionRuntime(prepared) as runtime:
+    async with SessionRuntime(prepared, spawner=Spawner()) as runtime:
         spawn = runtime.session.coordinator.get_capability("session.spawn")
         for number in range(rounds + 3):
             start = time.perf_counter()
             await spawn(agent_name="explorer", instruction=f"Look at page {number}.", tool_call_id=f"c{number}")
             middle = time.perf_counter()
-            async with SessionRuntime(alone) as session:
+            async with SessionRuntime(alone, spawner=Spawner()) as session:
                 await session.execute(f"Look at page {number}.")
             end = time.perf_counter()
             if number >= 3:  # the first ones import what is needed
@@ -119,6 +119,7 @@ def at_work(commands: Path) -> list[int]:
 
 async def stop_time(folder: Path, what: Stopping) -> float:
     """Return how long it takes until all children and their commands are over, in milliseconds."""
+    from amplifier_foundation.children import Spawner
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime
 
@@ -136,7 +137,7 @@ async def stop_time(folder: Path, what: Stopping) -> float:
             asked.add(facts.session_id)
 
     prepared = Prepared.from_plan(plan, folder / "home", folder, name="stop")
-    async with SessionRuntime(prepared, on_child_event=hear) as runtime:
+    async with SessionRuntime(prepared, on_child_event=hear, spawner=Spawner()) as runtime:
         spawn = runtime.session.coordinator.get_capability("session.spawn")
         tasks = [asyncio.ensure_future(spawn("self", f"Task {number}.")) for number in range(what.number)]
         running = what.number if what.has_command else 0

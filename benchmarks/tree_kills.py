@@ -107,6 +107,7 @@ def plan(folder: Path, *, is_resumed: bool) -> dict[str, Any]:
 
 async def play(folder: Path, *, is_resumed: bool) -> None:
     """Run the tree in this process, or take it up."""
+    from amplifier_foundation.children import Spawner
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime, load_session
 
@@ -114,7 +115,7 @@ async def play(folder: Path, *, is_resumed: bool) -> None:
     prepared = Prepared.from_plan(plan(folder, is_resumed=is_resumed), folder / "home", folder, name="tree")
     place = prepared.home.sessions(folder)
     saved = load_session(place / ROOT_ID) if is_resumed else None
-    async with SessionRuntime(prepared, session_id=ROOT_ID, saved=saved, environ={}) as runtime:
+    async with SessionRuntime(prepared, session_id=ROOT_ID, saved=saved, environ={}, spawner=Spawner()) as runtime:
         print("ready", flush=True)
         if not is_resumed:
             await runtime.execute("Go.")

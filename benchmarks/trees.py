@@ -105,12 +105,13 @@ def plan(folder: Path) -> dict[str, Any]:
 
 async def run(folder: Path, options: argparse.Namespace) -> Counted:
     """Start all children of one session."""
+    from amplifier_foundation.children import Spawner
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime
 
     counted = Counted()
     prepared = Prepared.from_plan(plan(folder), folder / "home", folder, name="trees")
-    async with SessionRuntime(prepared, environ={}) as runtime:
+    async with SessionRuntime(prepared, environ={}, spawner=Spawner()) as runtime:
         spawn = runtime.session.coordinator.get_capability("session.spawn")
         # First what grows: what the many leave free would hide it.
         pace = await _growth(counted, spawn, options)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplifier_core.models import HookResult
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_testing.loop.fakes import ListContext, PlainTool, ScriptedProvider, call, say
@@ -184,7 +185,7 @@ async def _session(tmp_path: Path, loop: str, parts: Modules, add: Callable[[str
     outcome: list[Any] = []
     saved = None
     for prompt in ("hello", "and now?"):
-        async with SessionRuntime(prepared, environ={}, saved=saved, **systems) as runtime:
+        async with SessionRuntime(prepared, environ={}, saved=saved, **systems, spawner=Spawner()) as runtime:
             coordinator = runtime.session.coordinator
             await coordinator.mount("tools", PlainTool("look", lambda _: "a tree"))
             coordinator.register_policy("careful", parts.policy)

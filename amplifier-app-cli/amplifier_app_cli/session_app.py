@@ -161,6 +161,7 @@ class SessionApp:
     # -- connecting --
 
     def _runtime(self) -> SessionRuntime:
+        from amplifier_foundation.children import Spawner
         from amplifier_foundation.sessions import SessionRuntime
 
         return SessionRuntime(
@@ -170,6 +171,7 @@ class SessionApp:
             budget=self.request.budget,
             trust=self.request.trust,
             on_child_event=self._on_child_event,
+            spawner=Spawner(),
         )
 
     def _connect(self) -> None:

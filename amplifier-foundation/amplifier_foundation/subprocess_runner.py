@@ -153,6 +153,7 @@ def process_environment(plan: Mapping[str, Any], environ: Mapping[str, str]) -> 
 
 
 async def _run_job(job: Mapping[str, Any]) -> str:
+    from amplifier_foundation.children import Spawner
     from amplifier_foundation.plan.import_path import hold
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.policy.session_permissions import SessionPermissions
@@ -187,7 +188,7 @@ async def _run_job(job: Mapping[str, Any]) -> str:
         rules=(job["config"],),
         permissions=(permissions,),
     )
-    async with SessionRuntime(prepared, session_id=job["session_id"], origin=origin) as runtime:
+    async with SessionRuntime(prepared, session_id=job["session_id"], origin=origin, spawner=Spawner()) as runtime:
         return str(await runtime.execute(job["prompt"]))
 
 

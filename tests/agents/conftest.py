@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, prepare, prepare_saved
 from amplifier_foundation.sessions import SessionRuntime, load_session
@@ -93,14 +94,14 @@ class Workshop:
         options = self.options(scenario, {**BUNDLE, **bundle})
         prepared = await prepare(options)
         assert prepared.warnings == self.warnings
-        return await self._run(SessionRuntime(prepared, environ=self.environ), prompt, meanwhile)
+        return await self._run(SessionRuntime(prepared, environ=self.environ, spawner=Spawner()), prompt, meanwhile)
 
     async def go_on(self, ran: Ran, scenario: str, prompt: str) -> Ran:
         """Run another turn of a session that has ended, by another script."""
         options = self.options(scenario, BUNDLE)
         saved = load_session(ran.folder)
         prepared = await prepare_saved(saved, replace(options, bundle=None))
-        return await self._run(SessionRuntime(prepared, saved=saved, environ=self.environ), prompt)
+        return await self._run(SessionRuntime(prepared, saved=saved, environ=self.environ, spawner=Spawner()), prompt)
 
     def options(self, scenario: str, bundle: dict[str, Any] = BUNDLE) -> Options:
         """Write bundle and script, and return what an app asks for to run them."""

@@ -16,12 +16,13 @@ from pathlib import Path
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, prepare
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.sessions import SessionRuntime
 
 
 async def main(home, project, bundle):
     prepared = await prepare(Options(Home(Path(home)), Path(project), bundle=bundle, offline=True))
-    async with SessionRuntime(prepared, session_id="killed-root") as runtime:
+    async with SessionRuntime(prepared, session_id="killed-root", spawner=Spawner()) as runtime:
         await runtime.execute("Go.")
 
 

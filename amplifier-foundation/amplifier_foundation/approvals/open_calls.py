@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from amplifier_core.events import (
     APPROVAL_DENIED,
@@ -16,7 +16,6 @@ from amplifier_core.events import (
 
 if TYPE_CHECKING:
     from amplifier_core import ApprovalRequest
-    from amplifier_foundation.sessions.origin import ChildFacts
 
 #: Before hooks that change or mask what they pass on.
 _FIRST: Final = -1000
@@ -68,6 +67,16 @@ class OpenCalls:
     def is_in_hooks(self, request: ApprovalRequest) -> bool:
         """Return whether a request is made while hooks look at its call, which has not run yet."""
         return str(request.span_id) in self._in_hooks
+
+
+class ChildFacts(Protocol):
+    """What identifies a child session: a part of `sessions.origin.ChildFacts`."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def agent(self) -> str: ...
 
 
 class ChildCalls:

@@ -1,4 +1,4 @@
-"""Child sessions: `ChildSessions` spawns and resumes them for the capabilities `session.spawn` and `session.resume`.
+"""Child sessions: a `Spawner` gives sessions the capabilities `session.spawn` and `session.resume`.
 
 Names are imported on first use: a session without children does not pay for them.
 """
@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children.capabilities import SpawnRequest
+    from amplifier_foundation.children.capabilities import Spawner, SpawnRequest
     from amplifier_foundation.children.errors import (
         AgentUnknownError,
         ChildBusyError,
@@ -32,6 +32,7 @@ _HOMES = {
     "ChildUnknownError": "errors",
     "SpawnError": "errors",
     "SpawnRequest": "capabilities",
+    "Spawner": "capabilities",
     "TooDeepError": "errors",
     "child_id": "results",
     "child_plan": "plan",
@@ -46,6 +47,7 @@ __all__ = [
     "ChildUnknownError",
     "SpawnError",
     "SpawnRequest",
+    "Spawner",
     "TooDeepError",
     "child_id",
     "child_plan",

@@ -1,4 +1,6 @@
-"""The capabilities by which modules start and resume child sessions, and the check of their arguments.
+"""Let sessions have children: the capabilities by which modules spawn and resume them, and their arguments.
+
+async with SessionRuntime(prepared, spawner=Spawner()) as runtime: ...
 
 spawn = coordinator.get_capability("session.spawn")
 result = await spawn("explorer", "Find the tests.")
@@ -9,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.children.errors import SpawnError
+from amplifier_foundation.sessions.capabilities import Lazy
 
 if TYPE_CHECKING:
+    from amplifier_foundation.children.model_roles import ModelRoles
     from amplifier_foundation.children.spawn import ChildSessions
+    from amplifier_foundation.sessions.resume import SavedSession
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
 #: The agent name for a copy of the session itself.
 SELF: Final = "self"
@@ -94,6 +101,62 @@ _ARGUMENTS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "parallel_group_id": _TEXT,
     "timeout": ((float, int), "a number of seconds"),
 }
+
+
+class Spawner:
+    """Lets the sessions that get it have children; a child gets it from its parent."""
+
+    def children_of(self, parent: SessionRuntime) -> LazyChildren:
+        """Return the children of a session."""
+        return LazyChildren(parent)
+
+    def recover(self, saved: SavedSession) -> SavedSession:
+        """Return an interrupted session with the results of children that have finished since."""
+        from amplifier_foundation.children.resume import recover_results
+
+        return recover_results(saved)
+
+
+class LazyChildren:
+    """The children of one session; what most sessions never need is imported on first use."""
+
+    def __init__(self, parent: SessionRuntime) -> None:
+        self._parent = parent
+
+    @cached_property
+    def sessions(self) -> ChildSessions:
+        """Spawns and resumes them."""
+        from amplifier_foundation.children.spawn import ChildSessions
+
+        return ChildSessions(self._parent, self.roles)
+
+    @cached_property
+    def roles(self) -> ModelRoles:
+        """The models of each role."""
+        from amplifier_foundation.children.model_roles import ModelRoles
+        from amplifier_foundation.sessions.origin import answering_provider
+
+        prepared, coordinator = self._parent.prepared, self._parent.session.coordinator
+        return ModelRoles(prepared.home, prepared.project, lambda: answering_provider(coordinator))
+
+    @property
+    def running(self) -> list[SessionRuntime]:
+        """The sessions of the running children; may be read from another thread."""
+        return self.sessions.running if "sessions" in self.__dict__ else []
+
+    def connect(self) -> None:
+        """Register the capabilities by which modules spawn children."""
+        coordinator = self._parent.session.coordinator
+        coordinator.register_capability("session.spawn", SpawnCapability(lambda: self.sessions))
+        coordinator.register_capability("session.resume", ResumeCapability(lambda: self.sessions))
+        coordinator.register_capability("model_role_resolver", Lazy(lambda: self.roles))
+        if self._parent.saved is not None:
+            coordinator.register_contributor("session.cost", "delegate:past", lambda: self.sessions.past_cost())
+
+    async def close(self) -> None:
+        """Cancel the running children."""
+        if "sessions" in self.__dict__:
+            await self.sessions.close()
 
 
 class SpawnCapability:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.bounded_call import DeadlineExceeded, call, running_task
 from amplifier_foundation.children.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
-from amplifier_foundation.children.results import Result, save_result
+from amplifier_foundation.children.results import Result, children_prefix, save_result
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.sessions.index import folder_names
+from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.origin import Origin
 from amplifier_foundation.sessions.plan import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
-from amplifier_foundation.usage.history import total_cost
+from amplifier_foundation.usage.history import current_facts, total_cost
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.tasks import run_bounded, run_to_end
 from amplifier_kit.engine.usage import UsageRecord
@@ -78,6 +81,7 @@ class ChildSession:
             trust=parent.given_trust or False,
             origin=origin,
             on_child_event=parent.on_child_event,
+            spawner=parent.spawner,
         )
 
     @property
@@ -290,6 +294,26 @@ class ChildCosts:
         in_call = cost_since(before, spent) if before is not None else None
         costs = {"cost_usd": spent, "call_cost_usd": in_call}
         return {name: amount for name, amount in costs.items() if amount is not None} or None
+
+
+def past_cost(place: Path, parent_id: str, is_counted: Callable[[str], bool]) -> str | None:
+    """Return what the descendants of a session have cost by their metadata, without those that `is_counted` knows.
+
+    A session that is counted elsewhere counts there with its descendants. Raises OSError.
+    """
+    used = UsageRecord()
+    names = folder_names(str(place))
+    pending = [parent_id]
+    while pending:
+        above = pending.pop()
+        for name in names:
+            if not name.startswith(children_prefix(above)) or is_counted(name):
+                continue
+            facts = load_metadata(place / name).data
+            if facts.get("parent_id") == above:
+                pending.append(name)
+                used += UsageRecord.of_facts(current_facts(place / name, facts))
+    return str(used.known_cost) if used.priced else None
 
 
 def cost_since(before: str | None, now: str | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.children.capabilities import SELF, SpawnRequest
 from amplifier_foundation.children.errors import TooDeepError
-from amplifier_foundation.children.model_roles import Preferred, names_provider, with_preference
+from amplifier_foundation.children.model_roles import ModelRoles, Preferred, names_provider, with_preference
 from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.children.results import own_span
 from amplifier_foundation.prompt.access import ReadDeniedError
@@ -36,8 +36,8 @@ _SHARED: Final = ("session.routing", "runtime_skill_overlay")
 class ChildPreparation:
     """Prepare the children of one session."""
 
-    def __init__(self, parent: SessionRuntime) -> None:
-        self._parent = parent
+    def __init__(self, parent: SessionRuntime, roles: ModelRoles) -> None:
+        self._parent, self._roles = parent, roles
 
     def depth(self) -> int:
         """Return the depth of a child of this session; raises TooDeepError when that is too deep."""
@@ -160,8 +160,8 @@ class ChildPreparation:
         ):
             preferences = wished if isinstance(wished, list | tuple) and wished else ()
             if not preferences and isinstance(role, str):
-                preferences = self._parent.routing.resolve(role)
-                if role not in (known := self._parent.routing.known_roles):
+                preferences = self._roles.resolve(role)
+                if role not in (known := self._roles.known_roles):
                     unknown.append(f"model_role {role!r:.100} is unknown and ignored; known roles: {', '.join(known)}")
             if preferences:
                 preferred = await with_preference(plan, preferences, self._models)

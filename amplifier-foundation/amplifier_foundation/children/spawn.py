@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.children.capabilities import SELF, SpawnRequest
-from amplifier_foundation.children.child_session import ChildCosts, ChildSession, Task
+from amplifier_foundation.children.child_session import ChildCosts, ChildSession, Task, past_cost
 from amplifier_foundation.children.errors import ChildBusyError, ChildFailedError, ChildUnknownError, SpawnError
 from amplifier_foundation.children.plan import AgentRoster
 from amplifier_foundation.children.prepare import ChildPreparation
@@ -32,6 +32,7 @@ from amplifier_foundation.sessions.resume import RECOVERED
 from amplifier_kit.engine.tool_dispatch import call_in_progress
 
 if TYPE_CHECKING:
+    from amplifier_foundation.children.model_roles import ModelRoles
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -45,9 +46,9 @@ _UNSEEN: Final = frozenset({"synthetic", RECOVERED, FROM_CHILD})
 class ChildSessions:
     """The children of one running session."""
 
-    def __init__(self, parent: SessionRuntime) -> None:
+    def __init__(self, parent: SessionRuntime, roles: ModelRoles) -> None:
         self._parent = parent
-        self._preparation = ChildPreparation(parent)
+        self._preparation = ChildPreparation(parent, roles)
         self._roster = AgentRoster(parent.prepared.composed.plan, parent.session.config, parent.agents_at_start)
         self._running: dict[str, _Running] = {}
         self._costs = ChildCosts(parent.session.coordinator)
@@ -105,9 +106,10 @@ class ChildSessions:
         agent = facts.get("agent_name") if facts.get("parent_id") == self._parent.session_id else None
         return agent if isinstance(agent, str) else None
 
-    def is_counted(self, session_id: str) -> bool:
-        """Return whether the cost of a child is counted here."""
-        return self._costs.is_counted(session_id)
+    async def past_cost(self) -> dict[str, str] | None:
+        """Return what descendants of a resumed session have cost that this process has not run."""
+        cost = await asyncio.to_thread(past_cost, self._place, self._parent.session_id, self._costs.is_counted)
+        return {"cost_usd": cost} if cost is not None else None
 
     @property
     def running(self) -> list[SessionRuntime]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from amplifier_foundation.children.capabilities import ResumeCapability, SpawnCapability
 from amplifier_foundation.sessions.plan import is_trusted
 from amplifier_foundation.trust.control_files import control_files_of
 
@@ -35,10 +34,7 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "plan.is_trusted": lambda module: is_part_trusted(runtime, module),
         "plan.is_hook_trusted": lambda module, config: is_hook_trusted(runtime, module, config),
         "plan.is_hook_of_user": lambda module, config: is_hook_of_user(runtime, module, config),
-        "session.spawn": SpawnCapability(lambda: runtime.children),
-        "session.resume": ResumeCapability(lambda: runtime.children),
         "self_delegation_depth": origin.self_delegation_depth if origin else 0,
-        "model_role_resolver": Lazy(lambda: runtime.routing),
         **(origin.capabilities if origin else {}),
     }
 
@@ -124,21 +120,6 @@ def hidden_by_all(runtime: SessionRuntime, tool: str) -> Callable[[str], bool] |
     if len(hidden) < 2:
         return hidden[0] if hidden else None
     return lambda place: any(is_hidden(place) for is_hidden in hidden)
-
-
-def cost_of_past_children(runtime: SessionRuntime) -> Callable[[], Any]:
-    """Return a contributor of the cost of a resumed session's children that this process does not run."""
-
-    async def past() -> dict[str, str] | None:
-        import asyncio
-
-        from amplifier_foundation.usage.history import past_cost_of_children
-
-        place, is_counted = runtime.folder.parent, runtime.children.is_counted
-        cost = await asyncio.to_thread(past_cost_of_children, place, runtime.session_id, is_counted)
-        return {"cost_usd": cost} if cost is not None else None
-
-    return past
 
 
 class Lazy:

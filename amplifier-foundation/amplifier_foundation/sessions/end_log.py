@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_foundation.sessions.log import milliseconds
+from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.log import read_log
 from amplifier_kit.log.open_work import TRACKED, OpenWork
 from amplifier_kit.log.record import FACTS, IDS

@@ -12,13 +12,13 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import message_text, turn_boundaries
+from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
 
 if TYPE_CHECKING:
@@ -334,18 +334,6 @@ def message_time(message: Mapping[str, Any]) -> int | None:
     metadata = message.get("metadata")
     stamped = metadata.get("timestamp") if isinstance(metadata, Mapping) else None
     return milliseconds(stamped or message.get("timestamp"))
-
-
-def milliseconds(stamped: Any) -> int | None:
-    """Return a time in milliseconds, cut as messages have them: a line is never later than the message it made."""
-    if not isinstance(stamped, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(stamped)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1_000_000) // 1000
 
 
 def _call_of(line: LogLine) -> str | None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from amplifier_foundation.policy.session_permissions import SessionPermissions
+    from amplifier_foundation.sessions.resume import SavedSession
+    from amplifier_foundation.sessions.runtime import SessionRuntime
     from amplifier_foundation.usage import SessionBudget
 
 #: The key in `session_state` for the provider that the user chose.
@@ -133,6 +135,35 @@ class Origin:
     #: The permissions by `rules`, one for each.
     permissions: tuple[SessionPermissions, ...] = ()
     budget: SessionBudget | None = None
+
+
+class Children(Protocol):
+    """The child sessions of one running session."""
+
+    @property
+    def running(self) -> Sequence[SessionRuntime]:
+        """The sessions of the running children; may be read from another thread."""
+        ...
+
+    def connect(self) -> None:
+        """Register the capabilities by which modules spawn children."""
+        ...
+
+    async def close(self) -> None:
+        """Cancel the running children."""
+        ...
+
+
+class Spawner(Protocol):
+    """Lets sessions have children. Apps give `amplifier_foundation.children.Spawner` to `SessionRuntime`."""
+
+    def children_of(self, parent: SessionRuntime) -> Children:
+        """Return the children of a session."""
+        ...
+
+    def recover(self, saved: SavedSession) -> SavedSession:
+        """Return an interrupted session with the results of children that have finished since."""
+        ...
 
 
 def answering_provider(coordinator: Any) -> dict[str, str] | None:

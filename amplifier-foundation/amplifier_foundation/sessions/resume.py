@@ -23,11 +23,12 @@ from amplifier_core.events import (
     TOOL_POST,
 )
 from amplifier_foundation.plan.composed import Composed, RecordError
-from amplifier_foundation.sessions.log import message_time, milliseconds
+from amplifier_foundation.sessions.log import message_time
 from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.recorder import RECORD, prompt_preview
 from amplifier_foundation.sessions.transcript import BACKUP, TRANSCRIPT, load_history, load_ledger, repair_history
 from amplifier_foundation.sessions.turns import count_turns, message_text, starts_turn, turn_boundaries
+from amplifier_foundation.timestamps import milliseconds
 from amplifier_foundation.usage.history import current_facts
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.pairing import tool_call_ids, tool_call_names, tool_result

@@ -23,8 +23,8 @@ from amplifier_foundation.policy.places import policy_files
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
-from amplifier_foundation.sessions.capabilities import capabilities_of, cost_of_past_children
-from amplifier_foundation.sessions.origin import Mounted, OnChildEvent, Origin, answering_provider
+from amplifier_foundation.sessions.capabilities import capabilities_of
+from amplifier_foundation.sessions.origin import Children, Mounted, OnChildEvent, Origin, Spawner
 from amplifier_foundation.sessions.plan import (
     has_own_rules,
     is_trusted,
@@ -51,8 +51,6 @@ from amplifier_kit.guard.redaction import (
 from amplifier_kit.log import SessionLog
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children.model_roles import ModelRoles
-    from amplifier_foundation.children.spawn import ChildSessions
     from amplifier_foundation.policy.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.resume import SavedSession
@@ -84,24 +82,25 @@ class SessionRuntime:
         trust: bool | GivenTrust = False,
         origin: Origin | None = None,
         on_child_event: OnChildEvent | None = None,
+        spawner: Spawner | None = None,
     ) -> None:
         """Prepare the session; no module is loaded and no file is written before it is entered.
 
         With `saved`, that session is resumed under its id and in its folder. Limits in `budget` take precedence over
         those of the plan. `trust` lets the project's rules allow things as long as its files do not change. `origin` is
-        what a child gets from its parent. `on_child_event` receives every event of every child session. Raises
-        BudgetError for invalid limits.
+        what a child gets from its parent. `on_child_event` receives every event of every child session. Without a
+        `spawner` the session cannot have children. Raises BudgetError for invalid limits.
         """
-        if saved is not None:
-            from amplifier_foundation.children.resume import recover_results
-
-            saved = recover_results(saved)
+        if saved is not None and spawner is not None:
+            saved = spawner.recover(saved)
         self.prepared = prepared
         self.saved = saved
         self.origin = origin
         self.environ = environ
         self.allow_missing_modules = allow_missing_modules
         self.on_child_event = on_child_event
+        self.spawner = spawner
+        self.children: Children | None = spawner.children_of(self) if spawner is not None else None
         self.session_id = saved.session_id if saved else session_id or str(uuid.uuid4())
         self.folder = self._find_folder()
         #: The modules that were mounted when the session was ready.
@@ -205,22 +204,6 @@ class SessionRuntime:
     def rules(self) -> tuple[Mapping[str, Any], ...]:
         """The plans whose rules apply to the session."""
         return self.origin.rules if self.origin is not None else (self.prepared.composed.plan,)
-
-    @cached_property
-    def children(self) -> ChildSessions:
-        """The child sessions: starts, resumes and ends them."""
-        from amplifier_foundation.children.spawn import ChildSessions
-
-        return ChildSessions(self)
-
-    @cached_property
-    def routing(self) -> ModelRoles:
-        """The models of each role."""
-        from amplifier_foundation.children.model_roles import ModelRoles
-
-        return ModelRoles(
-            self.prepared.home, self.prepared.project, lambda: answering_provider(self.session.coordinator)
-        )
 
     @property
     def root_id(self) -> str:
@@ -370,7 +353,7 @@ class SessionRuntime:
         """Complete and close the logs of the session tree, for a process that ends without its event loop."""
         from amplifier_foundation.sessions.end_log import end_log
 
-        for child in self.children.running if "children" in self.__dict__ else ():
+        for child in self.children.running if self.children is not None else ():
             child.end_logs()
         if self._log is not None:
             end_log(self._log, self.folder)
@@ -383,10 +366,11 @@ class SessionRuntime:
         coordinator.add_log_sink(log.write)
         for name, value in capabilities_of(self).items():
             coordinator.register_capability(name, value)
+        if self.children is not None:
+            self.children.connect()
         coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED, APPROVAL_ANSWERED])
         if self.saved is not None:
             coordinator.register_contributor("session.cost", "session:past", past_cost_of(self.saved))
-            coordinator.register_contributor("session.cost", "delegate:past", cost_of_past_children(self))
         # Imported for the first decision: most of it is not needed before.
         coordinator.register_policy("rules", lambda action, details: self.permissions.policy(action, details))
         for number, permissions in enumerate(self.more_permissions, 1):
@@ -457,7 +441,7 @@ class SessionRuntime:
 
     async def _close(self) -> None:
         try:
-            if "children" in self.__dict__:
+            if self.children is not None:
                 await self.children.close()
             await self.session.cleanup()
         finally:

@@ -1,26 +1,27 @@
-"""What sessions used before: by their metadata, and by their logs for what the metadata do not cover."""
+"""What sessions used before: from their metadata, and from their logs for what the metadata do not cover."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.events import LLM_RESPONSE
+from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.usage import UsageRecord, as_cost
 
 if TYPE_CHECKING:
     from amplifier_kit.log import LogLine
 
-#: When counting began in a session that had been used before; what is older stands in the log alone.
+#: When counting began in a session that had been used before; only the log has what is older.
 SINCE: Final = "since"
 
 
 def record_of(line: LogLine) -> UsageRecord | None:
-    """Return what a line of a session's log counts for; None when it is not an answer to this session.
+    """Return the usage in a line of a session's log; None when it is not an answer to this session.
 
-    A fork has copies of lines of its original, whose answers are the original's.
+    A fork has copies of lines of its original; their answers count for the original.
     """
     if line.event != LLM_RESPONSE or line.record.get("parent_session_id") is not None:
         return None
@@ -29,8 +30,7 @@ def record_of(line: LogLine) -> UsageRecord | None:
 
 
 def logged_usage(folder: Path, until: str = "") -> UsageRecord:
-    """Return what a session used by its log, its children left out; with `until`, before that time. Raises OSError."""
-    from amplifier_foundation.sessions.log import milliseconds
+    """Return what a session used by its log, without its children; with `until`, before that time. Raises OSError."""
     from amplifier_kit.log import read_log
 
     end = milliseconds(until)
@@ -45,7 +45,7 @@ def logged_usage(folder: Path, until: str = "") -> UsageRecord:
 
 
 def current_facts(folder: Path, metadata: Mapping[str, Any]) -> Any:
-    """Return the usage in a session's metadata; while a turn runs or after it was cut off, that in the log.
+    """Return the usage in a session's metadata; while a turn runs or after it was interrupted, that in the log.
 
     The metadata are written at the end of a turn. A log that cannot be read leaves what they hold.
     """
@@ -58,7 +58,7 @@ def current_facts(folder: Path, metadata: Mapping[str, Any]) -> Any:
 
 
 def facts_at_start(known: Any, now: str, *, was_used: bool) -> dict[str, Any]:
-    """Return the usage that a session continues from; one that nobody counted before is counted from now on."""
+    """Return the usage that a session continues from; a session without counts is counted from now on."""
     facts = UsageRecord.of_facts(known).facts()
     if isinstance(known, Mapping) and isinstance(known.get(SINCE), str):
         return {**facts, SINCE: known[SINCE]}
@@ -68,38 +68,14 @@ def facts_at_start(known: Any, now: str, *, was_used: bool) -> dict[str, Any]:
 def past_cost(known: Any, folder: Path, now: str) -> Decimal | None:
     """Return what a session had cost before `now`; None when no price is known.
 
-    The log is read only for what the metadata do not cover: sessions of other programs count nothing. Costs that a
-    fork has copied from its original are the original's. Raises OSError.
+    The log is read only for what the metadata do not cover: sessions of other programs have no counts. Costs that a
+    fork has copied count for the original. Raises OSError.
     """
     facts = facts_at_start(known, now, was_used=True)
     used = UsageRecord.of_facts(facts)
     if SINCE in facts:
         used += logged_usage(folder, facts[SINCE])
     return used.known_cost if used.priced else None
-
-
-def past_cost_of_children(place: Path, parent_id: str, is_counted: Callable[[str], bool]) -> str | None:
-    """Return what the sessions below one have cost by their metadata, without those that `is_counted` knows.
-
-    A session that is counted elsewhere counts there with all below it. Raises OSError.
-    """
-    from amplifier_foundation.children.results import children_prefix
-    from amplifier_foundation.sessions.index import folder_names
-    from amplifier_foundation.sessions.metadata import load_metadata
-
-    used = UsageRecord()
-    names = folder_names(str(place))
-    waiting = [parent_id]
-    while waiting:
-        above = waiting.pop()
-        for name in names:
-            if not name.startswith(children_prefix(above)) or is_counted(name):
-                continue
-            facts = load_metadata(place / name).data
-            if facts.get("parent_id") == above:
-                waiting.append(name)
-                used += UsageRecord.of_facts(current_facts(place / name, facts))
-    return str(used.known_cost) if used.priced else None
 
 
 def total_cost(contributions: Iterable[Any]) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_kit.log import read_log
@@ -57,7 +58,9 @@ class Tree:
     async def run(self, saved: str | None = None, **options: Any) -> AsyncIterator[SessionRuntime]:
         """Run a session, or the one of an id that is on disk."""
         found = load_session(self.place / saved) if saved is not None else None
-        async with SessionRuntime(self.prepared(), saved=found, environ=options.pop("environ", {}), **options) as one:
+        async with SessionRuntime(
+            self.prepared(), saved=found, environ=options.pop("environ", {}), **options, spawner=Spawner()
+        ) as one:
             yield one
 
     @property

@@ -190,7 +190,7 @@ async def test_a_child_is_stopped_with_the_task_that_waits_for_it(
         child = spawn_in(runtime).child_id("builder", "c")
         event, last = tree.events(child)[-1]
         assert (event, last["status"]) == ("session:end", "cancelled")
-        assert not runtime.children._running
+        assert not runtime.children.sessions._running
         assert runtime.budget.running_children == 0
         assert not runtime.session.coordinator.cancellation.is_cancelled
 

@@ -68,7 +68,7 @@ async def test_a_module_that_ends_the_program_ends_no_other_session(
             return_exceptions=True,
         )
         assert await runtime.execute("And now?") == "I go on."
-        assert not runtime.children._running
+        assert not runtime.children.sessions._running
     assert (stays["status"], stays["output"]) == ("success", "Looked.")
     if status == "failed":
         assert isinstance(leaves, ChildError)

@@ -13,6 +13,7 @@ import pytest
 from amplifier_foundation.approvals.answered_by import person_at
 from amplifier_foundation.approvals.approvers import Approver, Approvers
 from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.documents import Document
 from amplifier_foundation.sessions import SessionRuntime
 
@@ -119,7 +120,7 @@ async def test_an_agent_does_not_lift_what_shell_hooks_deny(
     own = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "touch own.txt"}]}]}}
     commanding.plan["agents"]["explorer"]["hooks"] = [{"module": "hook-shell", "config": own}]
     prepared = commanding.prepared() if is_trusted else _untrusted(commanding)
-    async with SessionRuntime(prepared, environ=_ENVIRON, trust=is_trusted) as runtime:
+    async with SessionRuntime(prepared, environ=_ENVIRON, trust=is_trusted, spawner=Spawner()) as runtime:
         child = await spawn_in(runtime)("explorer", "Go.")
     assert "No." in str([text for role, text in commanding.said(child["session_id"]) if role == "tool"])
     assert not (commanding.project / "seen.txt").exists()

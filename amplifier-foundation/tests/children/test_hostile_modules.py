@@ -58,7 +58,7 @@ async def test_a_child_that_hangs_while_it_is_taken_down_gives_its_answer(
         assert hanging.is_set()
         assert await runtime.execute("And now?") == "I go on."
         assert runtime.budget.running_children == 0
-        assert not runtime.children._running
+        assert not runtime.children.sessions._running
         going.set()
     assert (result["status"], result["output"]) == ("success", "Seen.")
     assert _ends(tree, result["session_id"]) == ["completed"]
@@ -123,7 +123,7 @@ async def test_a_child_of_which_nobody_tells_the_cost_ends(
         child = spawn_in(runtime).child_id("explorer", "c")
         assert {"cost_usd": "0.5"} in await runtime.session.coordinator.collect_contributions("session.cost")
         assert is_stopped or spawning.result()["metadata"]["cost_usd"] == "0.5"
-        assert not runtime.children._running
+        assert not runtime.children.sessions._running
     assert [event for event, _ in tree.events(child)][-1] == "session:end"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.children.results import child_id
 from amplifier_foundation.sessions import SessionRuntime, load_session
 
@@ -19,13 +20,14 @@ _PROGRAM = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
 from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.sessions import SessionRuntime
 
 job = json.loads(sys.argv[1])
 
 async def main():
     prepared = Prepared.from_plan(job["plan"], Path(job["home"]), Path(job["project"]), name="b")
-    async with SessionRuntime(prepared, session_id="the-root", environ={}) as runtime:
+    async with SessionRuntime(prepared, session_id="the-root", environ={}, spawner=Spawner()) as runtime:
         await runtime.execute("Once.")
         script = Path(job["plan"]["providers"][0]["config"]["scenario"])
         script.write_text(script.read_text().replace("It is A.", "It is B."))  # to the child, which is made anew
@@ -55,7 +57,9 @@ def _kill_at(tree: Any, event: str, **arguments: str) -> None:
 
 def _told(tree: Any) -> str:
     """Return what a model that goes on reads of the call that was lost."""
-    runtime = SessionRuntime(tree.prepared(), saved=load_session(tree.place / "the-root"), environ={})
+    runtime = SessionRuntime(
+        tree.prepared(), saved=load_session(tree.place / "the-root"), environ={}, spawner=Spawner()
+    )
     assert runtime.saved is not None
     [lost] = [message for message in runtime.saved.messages if message.get("tool_call_id") == "second"]
     return str(lost["content"])

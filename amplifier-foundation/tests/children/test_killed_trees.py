@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.sessions import SessionRuntime, load_session
 from amplifier_kit.log import read_log
 
@@ -32,6 +33,7 @@ _PROGRAM = """
 import asyncio, json, os, signal, sys, types
 from pathlib import Path
 from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.sessions import SessionRuntime
 from amplifier_testing.loop.fakes import PlainTool
 
@@ -63,7 +65,7 @@ sys.modules[killing.__name__] = killing
 async def main():
     job = json.loads(sys.argv[1])
     prepared = Prepared.from_plan(job["plan"], Path(job["home"]), Path(job["project"]), name="b")
-    async with SessionRuntime(prepared, session_id=job["id"], environ={}) as runtime:
+    async with SessionRuntime(prepared, session_id=job["id"], environ={}, spawner=Spawner()) as runtime:
         await runtime.execute("Go.")
 
 asyncio.run(main())
@@ -143,7 +145,7 @@ async def test_finished_children_are_not_run_again(killed: Any, delegating: str,
     before = {path.name: _count(tree, path.name, "llm:request") for path in tree.place.iterdir()}
     saved = load_session(tree.place / "the-root")
     tree.plan["tools"] = [{"module": delegating}]
-    runtime = SessionRuntime(tree.prepared(), saved=saved, environ={})
+    runtime = SessionRuntime(tree.prepared(), saved=saved, environ={}, spawner=Spawner())
     results = {message["tool_call_id"]: message["content"] for message in _tools(runtime.saved)}
     if is_told:
         assert results["quick"] == "Quick is done."
@@ -189,7 +191,9 @@ async def test_every_child_of_a_call_that_was_interrupted_is_named(tree: Any, ho
         return tree.place.is_dir() and _has(tree, _agents(tree).get("slow"), "transcript.jsonl")
 
     _kill_when(process, is_time)
-    runtime = SessionRuntime(tree.prepared(), saved=load_session(tree.place / "the-root"), environ={})
+    runtime = SessionRuntime(
+        tree.prepared(), saved=load_session(tree.place / "the-root"), environ={}, spawner=Spawner()
+    )
     [message] = _tools(runtime.saved)
     opening, *told = message["content"].splitlines()
     assert "interrupted" in opening
@@ -227,7 +231,7 @@ async def test_the_log_of_a_killed_tree_is_sound_and_goes_on(killed: Any, delega
     tree.script([], {"slow": [{"text": "Slow is done."}]})
     _use_now(tree, slow)
     saved = load_session(tree.place / "the-root")
-    async with SessionRuntime(tree.prepared(), saved=saved, environ={}) as runtime:
+    async with SessionRuntime(tree.prepared(), saved=saved, environ={}, spawner=Spawner()) as runtime:
         await runtime.session.coordinator.get_capability("session.resume")(slow, "Go on.")
     for folder in tree.place.iterdir():
         numbers = [line.record["seq"] for line in read_log(folder, on_torn=lambda torn: None)]
@@ -247,7 +251,9 @@ async def test_a_child_that_was_killed_on_its_way_up_is_called_again(tree: Any, 
     tree.plan["agents"]["early"] = early
     tree.plan["tools"] = [{"module": delegating}]
     tree.script([], {"early": [{"text": "Now it is."}]})
-    runtime = SessionRuntime(tree.prepared(), saved=load_session(tree.place / "the-root"), environ={})
+    runtime = SessionRuntime(
+        tree.prepared(), saved=load_session(tree.place / "the-root"), environ={}, spawner=Spawner()
+    )
     [message] = _tools(runtime.saved)
     assert "nothing was done. Call again" in message["content"]
     async with runtime:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.children.model_roles import ModelRoles, RoutingError, load_roles
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
@@ -95,7 +96,9 @@ async def test_every_session_has_the_capability(tmp_path: Path) -> None:
         "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
         "providers": [{"module": "provider-mock", "config": {"default_model": "m"}}],
     }
-    async with SessionRuntime(Prepared.from_plan(plan, tmp_path / "home", tmp_path), environ={}) as runtime:
+    async with SessionRuntime(
+        Prepared.from_plan(plan, tmp_path / "home", tmp_path), environ={}, spawner=Spawner()
+    ) as runtime:
         resolver = runtime.session.coordinator.get_capability("model_role_resolver")
         assert resolver.known_roles == ("general", "fast")
         assert resolver.resolve("general") == [{"provider": "mock", "model": "m"}]

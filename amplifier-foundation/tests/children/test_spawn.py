@@ -324,7 +324,7 @@ async def test_the_working_directory_is_that_of_the_parent(tree: Any, spawn_in: 
 
     async with tree.run(on_child_event=observe) as runtime:
         runtime.session.coordinator.register_capability("session.working_dir", str(elsewhere))
-        children = runtime.children
+        children = runtime.children.sessions
         result = await spawn_in(runtime)("explorer", "Go.")
         assert (runtime.folder.parent / result["session_id"]).is_dir()
         facts = children._facts("x", _request(), "explorer")

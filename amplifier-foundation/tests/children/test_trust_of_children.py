@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.documents import Document
 from amplifier_foundation.sessions import SessionRuntime, load_session
@@ -33,7 +34,7 @@ async def test_a_child_and_a_resumed_child_are_judged_by_what_is_in_their_plan(
     tree.plan["agents"]["explorer"]["hooks"] = [_SHELL]
     layers = (Layer(Document(Path("user.yaml"), {}), "user", "user", "b", "b"),)
     prepared = replace(tree.prepared(), is_made_by_app=False, layers=layers)
-    async with SessionRuntime(prepared, environ={}) as runtime:
+    async with SessionRuntime(prepared, environ={}, spawner=Spawner()) as runtime:
         assert heard[runtime.session_id] is True
         child = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
         assert heard.pop(child["session_id"]) is False
@@ -60,7 +61,7 @@ async def test_a_grandchild_is_judged_by_what_the_agent_above_it_said(
     tree.script([], {"explorer": [{"tool_calls": calls}, {"text": "Done."}], "builder": [{"text": "Built."}]})
     layers = (Layer(Document(Path("user.yaml"), {}), "user", "user", "b", "b"),)
     prepared = replace(tree.prepared(), is_made_by_app=False, layers=layers)
-    async with SessionRuntime(prepared, environ={}) as runtime:
+    async with SessionRuntime(prepared, environ={}, spawner=Spawner()) as runtime:
         await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
         await spawn_in(runtime)("builder", "Go.", tool_call_id="c2")
         alone = spawn_in(runtime).child_id("builder", "c2")
@@ -85,7 +86,7 @@ async def test_hooks_of_an_agent_are_not_the_users(
     tree.plan["agents"]["explorer"]["hooks"] = [added]
     layers = (Layer(Document(Path("user.yaml"), {"hooks": [_SHELL]}), "user", "user", "b", "b"),)
     prepared = replace(tree.prepared(), is_made_by_app=False, layers=layers)
-    async with SessionRuntime(prepared, environ={}, trust=True) as runtime:
+    async with SessionRuntime(prepared, environ={}, trust=True, spawner=Spawner()) as runtime:
         assert heard[runtime.session_id][0] is True
         child = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c1")
         assert heard[child["session_id"]] == [True, False]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.message_models import ChatRequest, Message
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.prompt.delivery import SystemPromptMissingError
 from amplifier_foundation.sessions import SessionRuntime, load_session
@@ -134,7 +135,7 @@ def runtime_of(
         "agents": {"explorer": {"description": "Explores.", "instruction": "You explore."}},
     }
     prepared = Prepared.from_plan(plan, tmp_path / "home", tmp_path, name="b", instruction=instruction)
-    return SessionRuntime(prepared, environ={}, **more)
+    return SessionRuntime(prepared, environ={}, **more, spawner=Spawner())
 
 
 def systems(provider: ScriptedProvider) -> list[str]:

@@ -13,10 +13,10 @@ from amplifier_core.models import HookResult
 from amplifier_foundation.sessions.log import (
     EventNotFoundError,
     messages_at,
-    milliseconds,
     place_messages,
     read_outline,
 )
+from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.log import SessionLog, read_log
 
 Run = Callable[..., Awaitable[Any]]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
 from amplifier_foundation.usage import BudgetExceededError
@@ -41,7 +42,7 @@ def open_tree(tmp_path: Path) -> OpenTree:
                 "other": {"description": "Helps.", "instruction": "You help too."},
             },
         }
-        return SessionRuntime(Prepared.from_plan(plan, tmp_path / "home", tmp_path), environ={})
+        return SessionRuntime(Prepared.from_plan(plan, tmp_path / "home", tmp_path), environ={}, spawner=Spawner())
 
     return make
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
+from amplifier_foundation.children import Spawner
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
 from amplifier_foundation.usage import SessionBudget
@@ -140,7 +141,7 @@ async def test_a_child_that_hangs_ends_nobody_else(tmp_path: Path) -> None:
             asked.set()
 
     prepared = Prepared.from_plan(plan, tmp_path / "home", tmp_path)
-    async with SessionRuntime(prepared, on_child_event=on_child_event) as runtime:
+    async with SessionRuntime(prepared, on_child_event=on_child_event, spawner=Spawner()) as runtime:
         assert await runtime.execute("go") == "Done."
         spawn = runtime.session.coordinator.get_capability("session.spawn")
         child = asyncio.create_task(spawn("helper", "help"))

@@ -88,10 +88,11 @@ async def _invoked(
 ) -> tuple[int, dict[str, Any]]:
     """Run the tool in a new session, which is always closed; return exit code and result."""
     from amplifier_app_cli.commands.tool.mount import leave_out_keyless, prepared_bundle
+    from amplifier_foundation.children import Spawner
     from amplifier_foundation.sessions import SessionRuntime
 
     prepared = await prepared_bundle(bundle, trust=trust)
-    runtime = SessionRuntime(prepared)
+    runtime = SessionRuntime(prepared, spawner=Spawner())
     if app.can_ask:
         _ask_at_terminal(app, runtime)
     leave_out_keyless(runtime.session.config)

@@ -53,6 +53,7 @@ async def mounted_tools(bundle: str | None, *, trust: bool) -> AsyncIterator[dic
     from dataclasses import replace
     from pathlib import Path
 
+    from amplifier_foundation.children import Spawner
     from amplifier_foundation.paths import Home
     from amplifier_foundation.sessions import SessionRuntime
 
@@ -60,7 +61,7 @@ async def mounted_tools(bundle: str | None, *, trust: bool) -> AsyncIterator[dic
     plan = {name: part for name, part in prepared.composed.plan.items() if name in _PARTS}
     with tempfile.TemporaryDirectory() as folder:
         passing = replace(prepared, composed=replace(prepared.composed, plan=plan), home=Home(Path(folder)))
-        async with running(SessionRuntime(passing)) as runtime:
+        async with running(SessionRuntime(passing, spawner=Spawner())) as runtime:
             yield dict(runtime.session.coordinator.get("tools") or {})
 
 
