@@ -30,7 +30,7 @@ ALLOWED: Final = {
     "amplifier-kit/amplifier_kit/guard/git/private_dir.py": _ELSEWHERE,
     "amplifier-kit/amplifier_kit/log/blobs.py": _LOG,
     "amplifier-kit/amplifier_kit/log/writer.py": _LOG,
-    "amplifier-kit/amplifier_kit/log/message_lists.py": "hashes of what is in the log",
+    "amplifier-kit/amplifier_kit/log/references.py": "hashes of what is in the log",
     "amplifier-kit/amplifier_kit/log/files.py": _LOCK,
     "amplifier-kit/amplifier_kit/guard/processes/output.py": "output of commands, through RedactingStream",
     "amplifier-kit/amplifier_kit/guard/processes/launch.py": "memory files; the system's temporary files",

@@ -79,7 +79,7 @@ def test_what_is_not_set_has_its_default(config: Any) -> None:
 
 
 def test_null_counts_where_the_type_includes_it() -> None:
-    """null is a value of its own for a key that accepts None."""
+    """null is a value for a key that accepts None."""
     assert read({"limit": None}).limit is None
 
 

@@ -129,7 +129,7 @@ def test_not_while_somebody_writes(tmp_path: Path, record: Make) -> None:
 
 
 def test_half_written_blobs(tmp_path: Path, record: Make) -> None:
-    """What a crash left is removed once nobody can be at work on it."""
+    """Incomplete blobs of a crash are removed once no process can still be writing them."""
     folder = tmp_path / "s"
     with SessionLog(folder) as log:
         log.write(record(large="x" * 5000))

@@ -213,6 +213,19 @@ def repair_pairing(messages: Sequence[Message]) -> Repaired:
     return _Repairer(messages).run()
 
 
+def repair_report(provider: str, repairs: Sequence[Repair]) -> dict[str, Any]:
+    """Return the payload of `provider:tool_sequence_repaired`."""
+    calls = [
+        {"tool_call_id": repair.tool_call_id, "tool_name": repair.tool_name, "kind": repair.kind}
+        for repair in repairs
+        if repair.kind != "unclosed_turn"
+    ]
+    report: dict[str, Any] = {"provider": provider, "repair_count": len(calls), "repairs": calls}
+    if len(calls) < len(repairs):
+        report["synthetic_assistant_count"] = len(repairs) - len(calls)
+    return report
+
+
 @dataclass(slots=True)
 class _Slot:
     """One call of the message at `position`, its final id, and the position of its result."""

@@ -3,13 +3,18 @@
 Late work is cancelled, gets GRACE seconds to clean up, and is then left running, because a tool or a child session may
 still have processes and files to close. The kernel's `amplifier_core.bounded_call.call` needs no task and closes late
 work, but SystemExit passes through it. Code that blocks without awaiting cannot be bounded by either.
+
+A task can find the tool call that it works for, as child sessions and progress events must.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import weakref
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from amplifier_core.bounded_call import DeadlineExceeded, ForeignCancelled
@@ -151,3 +156,48 @@ def _result(task: asyncio.Task[T]) -> T:
     if current is not None and current.cancelling():
         raise asyncio.CancelledError  # both were cancelled, as when the event loop shuts down
     raise ForeignCancelled(asyncio.CancelledError())
+
+
+# -- the tool call of a task --
+#
+# Loops record a running call in `coordinator._tool_dispatch_contexts`, by its task. Tasks that a tool starts inherit
+# which task that was, so that they find the record too: only while the call runs, and never from another session, which
+# has its own records.
+
+#: The task of the innermost running call. Weak: tasks that outlive the call must not keep it alive.
+_task_of_call: ContextVar[weakref.ref[asyncio.Task[Any]] | None] = ContextVar("amplifier_task_of_call", default=None)
+
+
+@contextmanager
+def dispatched(coordinator: Any, ids: Mapping[str, str]) -> Iterator[None]:
+    """Record the ids of the call that the current task runs in the block; the task must be the call's own."""
+    records, task = _records(coordinator), asyncio.current_task()
+    if records is None:
+        records = {}
+        if coordinator is not None:
+            coordinator._tool_dispatch_contexts = records
+    records[task] = dict(ids)
+    _task_of_call.set(weakref.ref(task) if task is not None else None)
+    try:
+        yield
+    finally:
+        records.pop(task, None)
+
+
+def call_in_progress(coordinator: Any) -> Mapping[str, Any] | None:
+    """Return the ids of the call that the current task works for in this session, None when unknown.
+
+    That is the call of the task, else of the task that started it, else `coordinator._tool_dispatch_context`, which
+    published loops set.
+    """
+    records, around = _records(coordinator) or {}, _task_of_call.get()
+    for task in (asyncio.current_task(), around() if around is not None else None):
+        if task is not None and isinstance(found := records.get(task), Mapping):
+            return found
+    context = getattr(coordinator, "_tool_dispatch_context", None)
+    return context if isinstance(context, Mapping) else None
+
+
+def _records(coordinator: Any) -> dict[Any, Any] | None:
+    records = getattr(coordinator, "_tool_dispatch_contexts", None)
+    return records if isinstance(records, dict) else None

@@ -20,6 +20,7 @@ from amplifier_core.events import LLM_REQUEST, LLM_RESPONSE, PROVIDER_RETRY, PRO
 from amplifier_core.llm_errors import InvalidToolCallError, LLMError, StreamError
 from amplifier_core.message_models import ChatResponse, ToolCall, Usage
 from amplifier_kit.config import read_config
+from amplifier_kit.engine.pairing import repair_report
 from amplifier_kit.engine.stream_events import STREAM_EVENTS
 from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.guard.redaction import Redactor
@@ -344,11 +345,7 @@ class LLMProvider(ABC):
         if not news:
             return
         self._repaired.update(news)
-        calls = [{"tool_call_id": r.tool_call_id, "tool_name": r.tool_name} for r in news if r.kind != "unclosed_turn"]
-        data: dict[str, Any] = {"provider": self.name, "repair_count": len(calls), "repairs": calls}
-        if len(calls) < len(news):
-            data["synthetic_assistant_count"] = len(news) - len(calls)
-        await self.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, data)
+        await self.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, repair_report(self.name, news))
 
 
 # -- mounting --

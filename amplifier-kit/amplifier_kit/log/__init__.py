@@ -4,8 +4,8 @@ One JSON object per line, schema `amplifier.log` 1.0.0 (`schema()`), in `events.
 values are in `blobs/` beside it, named by the hash of their content.
 Names are imported on first use, since a program that reads a log needs no writer.
 
-`record` makes a line, `references` keeps it short with `blobs` and `message_lists`, `files` knows the files and locks
-them, and `open_work` finds the ends that are missing. The writer masks every record (`SessionLog._redact`).
+`record` makes a line, `references` keeps it short with `blobs`, `files` knows the files and locks them, and `open_work`
+finds the ends that are missing. The writer masks every record (`SessionLog._redact`).
 """
 
 from __future__ import annotations

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, parse
-from amplifier_kit.log.message_lists import apply_delta
 from amplifier_kit.log.record import FACTS, IDS, Record, normal_error
-from amplifier_kit.log.references import BLOB, LIST, Expansion, references
+from amplifier_kit.log.references import BLOB, LIST, Expansion, apply_delta, references
 
 logger = logging.getLogger(__name__)
 

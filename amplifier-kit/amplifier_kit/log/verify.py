@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from amplifier_kit.log.blobs import BlobStore
-from amplifier_kit.log.message_lists import Chain, apply_delta, chain_of, chain_of_digests
 from amplifier_kit.log.reader import LogLine, LogReader, TornLine
 from amplifier_kit.log.record import decode, digest
-from amplifier_kit.log.references import BLOB, LIST, references
+from amplifier_kit.log.references import BLOB, LIST, Chain, apply_delta, chain_of, chain_of_digests, references
 
 Kind = Literal["gap", "order", "chain", "blob", "list"]
 

@@ -24,9 +24,8 @@ from amplifier_kit.guard.redaction import process_redactor
 from amplifier_kit.guard.redaction.redactor import without_data
 from amplifier_kit.log.blobs import BlobStore, share_folder, sync_path
 from amplifier_kit.log.files import NAME, LogFiles, LogLock, SessionLogBusy, Tail, parse, read_tail
-from amplifier_kit.log.message_lists import ListTracker, load_lists, save_lists
 from amplifier_kit.log.record import Record, compose, digest, has_hash
-from amplifier_kit.log.references import Shortener
+from amplifier_kit.log.references import ListTracker, Shortener, load_lists, save_lists
 
 #: A larger file is rotated; a normal session is one file.
 MAX_BYTES = 256 * 1024 * 1024

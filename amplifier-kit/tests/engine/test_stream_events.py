@@ -77,7 +77,7 @@ async def test_an_attempt_has_an_id_of_its_own() -> None:
 
 
 async def test_an_abort_is_told_once_and_only_after_something_was() -> None:
-    """Whoever has heard nothing need not hear that it ended; whoever has, hears it once, with the reason."""
+    """A stream that emitted nothing emits no abort; one that did emits it once, with the reason."""
     hooks, heard = listening()
     silent = StreamEmitter(hooks)
     await silent.abort(RuntimeError("early"))

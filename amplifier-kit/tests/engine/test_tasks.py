@@ -23,7 +23,7 @@ async def for_ever() -> None:
 
 
 async def stubborn(until: asyncio.Event) -> None:
-    """Ignore every cancellation until told to end."""
+    """Ignore every cancellation until `until` is set."""
     while not until.is_set():
         try:
             await until.wait()
@@ -66,7 +66,7 @@ class Panic(BaseException):
 @pytest.mark.parametrize("kind", [Panic, SystemExit])
 @pytest.mark.parametrize("way", [run_bounded, run_to_end])
 async def test_an_exception_that_few_catch_becomes_one_that_all_do(kind: type[BaseException], way: Any) -> None:
-    """Work that panics has failed: whoever waits for it can say so, and has the panic as its cause."""
+    """Work that panics has failed: its caller gets Crashed, with the panic as its cause."""
 
     async def fail() -> None:
         raise kind("lost its way")
@@ -78,7 +78,7 @@ async def test_an_exception_that_few_catch_becomes_one_that_all_do(kind: type[Ba
 
 @pytest.mark.parametrize("way", [run_bounded, run_to_end])
 async def test_a_wish_to_end_the_program_ends_the_work_alone(way: Any) -> None:
-    """What others do in the same event loop goes on when a tool calls sys.exit, at once or when it is cancelled."""
+    """Other tasks of the event loop continue when a tool calls sys.exit, at once or when it is cancelled."""
     others = asyncio.ensure_future(asyncio.sleep(0.05, "done"))
 
     async def leave() -> None:
@@ -104,7 +104,7 @@ async def test_a_wish_to_end_the_program_while_it_is_dropped() -> None:
 
 
 async def test_work_that_is_dropped_before_its_first_step_is_no_loose_end() -> None:
-    """A caller that is cancelled at once leaves no coroutine that nobody has awaited (warnings are errors)."""
+    """A caller that is cancelled at once leaves no unawaited coroutine (warnings are errors)."""
     caller = asyncio.ensure_future(run_bounded(for_ever))
     await asyncio.sleep(0)
     caller.cancel()
@@ -135,7 +135,7 @@ async def test_a_deadline_inside_the_work_is_not_the_callers() -> None:
 
 
 async def test_a_stop_ends_the_wait() -> None:
-    """Work is dropped when somebody asks to stop."""
+    """Work is cancelled when a stop is requested."""
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(stop.set_result, None)
     with pytest.raises(Stopped):

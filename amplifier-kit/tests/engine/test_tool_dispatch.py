@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from amplifier_kit.engine.delegation.request import Dispatch
-from amplifier_kit.engine.tool_dispatch import call_in_progress, dispatched
+from amplifier_kit.engine.tasks import call_in_progress, dispatched
 
 _IDS = {"tool_call_id": "call-1", "parallel_group_id": "group-1"}
 
@@ -15,7 +15,7 @@ async def _seen_by(coordinator: Any) -> Any:
 
 
 async def test_tasks_that_a_call_starts_are_known_by_it_until_it_is_over() -> None:
-    """A tool may do its work in tasks of its own; one that outlives the call belongs to none."""
+    """Tasks that a tool starts find its call; one that outlives the call finds none."""
     coordinator, is_over = SimpleNamespace(), asyncio.Event()
 
     async def late() -> Any:

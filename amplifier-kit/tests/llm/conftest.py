@@ -14,7 +14,7 @@ from amplifier_testing.llm.rig import ask
 
 
 class Line:
-    """What a call needs of its provider: settings, an account of its own, and events that are recorded."""
+    """What a call needs of its provider: settings, a separate account, and recorded events."""
 
     name = "p"
 

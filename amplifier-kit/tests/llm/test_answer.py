@@ -92,7 +92,7 @@ async def test_saying(answer: Answer, heard: EventRecorder) -> None:
 
 
 async def test_a_signature_alone_is_kept(answer: Answer) -> None:
-    """Thinking that is not shown is kept for its signature, and shown to nobody."""
+    """Hidden thinking is kept for its signature, and never shown."""
     answer.sign_thinking("sig", [{"id": "r"}])
     answer.redacted("secret")
     await answer.say("text", "x")

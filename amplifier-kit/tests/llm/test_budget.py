@@ -15,7 +15,7 @@ from amplifier_kit.llm.limits import limits_for
 
 
 class _Budget:
-    """Allow so many attempts."""
+    """Allow a number of attempts."""
 
     def __init__(self, attempts: int) -> None:
         self.left = attempts
@@ -65,7 +65,7 @@ async def test_every_attempt_is_asked_for(allowed: int, made: int, limited_line:
 
 
 def test_the_refusal_says_why(limited_line: Any) -> None:
-    """The error has the budget's reason and a code of its own, and is not worth trying again."""
+    """The error has the budget's reason and a separate code, and is not retryable."""
     with pytest.raises(BudgetExhaustedError, match="all is used up") as refused:
         require_allowance(limited_line(_Budget(0)).coordinator, "p", "m")
     error = refused.value
@@ -73,7 +73,7 @@ def test_the_refusal_says_why(limited_line: Any) -> None:
 
 
 async def test_without_a_budget_all_is_allowed(limited_line: Any, attempts: Any) -> None:
-    """A session that nobody limits, and a provider without a session, are asked nothing."""
+    """A session without a budget, and a provider without a session, have no limit."""
     assert await attempts(limited_line(), None) == 1
     require_allowance(None)
 

@@ -16,7 +16,7 @@ from amplifier_testing.llm import ModelServer, Reply
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
 async def test_heard_and_closed(library: ModuleType) -> None:
-    """Calls at the same time hear each their own response, which is closed though nobody read it to its end."""
+    """Concurrent calls each capture their own response, which is closed even if it was not read to its end."""
     with ModelServer() as server:
         server.answers(lambda heard: Reply.stream([b"a", b"b"], x_path=heard.path).stalled(1))
         options = http_options(library, server.url, timeout=20)
@@ -34,7 +34,7 @@ async def test_heard_and_closed(library: ModuleType) -> None:
 
 
 async def test_outside_of_a_call() -> None:
-    """A response that nobody listens for is nobody's."""
+    """A response outside of a capture is not recorded."""
     await record_response(httpx2.Response(200))
     async with capture_responses() as heard:
         assert heard.responses == []

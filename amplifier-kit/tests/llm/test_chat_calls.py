@@ -81,7 +81,7 @@ async def test_the_calls_are_the_same(pieces: list[Piece]) -> None:
 
 @pytest.mark.parametrize("index", [None, 0])
 async def test_calls_without_ids(index: int | None) -> None:
-    """Whole calls that nothing tells apart but their names are several calls, and get ids of their own."""
+    """Whole calls that differ only in their names are several calls, and get different ids."""
     calls = await _made((index, None, "look", '{"n": 1}'), (index, "", "look", '{"n": 1}'))
     assert [(name, arguments) for _, name, arguments in calls] == [("look", {"n": 1})] * 2
     assert len({call_id for call_id, _, _ in calls}) == 2

@@ -108,7 +108,7 @@ def test_thinking_goes_back_as_it_came() -> None:
 
 
 def test_items_of_the_other_wire_are_no_details() -> None:
-    """What another wire keeps with its thinking is not sent, even where nobody says whose it is."""
+    """Signed thinking of another wire is not sent, even without an origin."""
     block = {"type": "thinking", "thinking": "hm", "content": ["encrypted", "rs_1"]}
     sent = _sent({"role": "assistant", "content": [block, {"type": "text", "text": "yes"}]})
     assert "encrypted" not in json.dumps(sent)
@@ -153,7 +153,7 @@ ROUND = st.tuples(TEXT, st.lists(BLOCK, max_size=2), st.integers(0, 2), TEXT)
 
 @given(st.lists(ROUND, max_size=5))
 def test_the_beginning_stays(rounds: list[tuple[str, list[dict[str, Any]], int, str]]) -> None:
-    """However a sound history goes on, everything before its last message is sent the same as before."""
+    """However a sound history continues, everything before its last message is sent the same as before."""
     history: list[dict[str, Any]] = [{"role": "system", "content": "s"}]
     stages = []
     for number, (text, blocks, calls, late) in enumerate(rounds):

@@ -77,7 +77,7 @@ async def test_cancelled_while_waiting(when: str) -> None:
 
 
 async def test_across_threads() -> None:
-    """Callers on event loops of their own share the limit."""
+    """Callers on different event loops share the limit."""
     gate = limits_for(("test", object())).concurrency
     inside, most = 0, 0
     lock = threading.Lock()

@@ -97,7 +97,7 @@ def test_secrets_are_in_no_message() -> None:
 
 
 def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The config wins over the environment unless told otherwise; an unexpanded variable is nothing."""
+    """The config wins over the environment by default; an unexpanded variable counts as missing."""
     monkeypatch.delenv("T_KEY_A", raising=False)
     monkeypatch.setenv("T_KEY_B", " b ")
     names = ("T_KEY_A", "T_KEY_B")
@@ -109,7 +109,7 @@ def test_keys_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_where_a_key_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key is told by the variable that holds it: its own first, then another, and none for one of the config."""
+    """The variable that holds a key is named: the provider's first, then another; None for a key of the config."""
     monkeypatch.setenv("A_VARIABLE", "sk-0123456789-here")
     monkeypatch.setenv("Z_API_KEY", " sk-0123456789-here ")
     monkeypatch.setenv("SHORT", "sk-1")

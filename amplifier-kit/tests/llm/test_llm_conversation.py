@@ -102,7 +102,7 @@ def test_results_with_images() -> None:
 
 
 def test_thinking_knows_its_origin() -> None:
-    """Reasoning goes back to whom it came from; unsigned reasoning of nobody goes nowhere."""
+    """Reasoning is sent only to its origin; unsigned reasoning without an origin is never sent."""
     blocks = [
         {"type": "thinking", "thinking": "own", "signature": "s", "origin": "here"},
         {"type": "thinking", "thinking": "foreign", "signature": "s", "origin": "there"},
@@ -148,7 +148,7 @@ def test_only_models_think_and_call() -> None:
 
 
 def test_broken_pairs_are_mended() -> None:
-    """A lost result is replaced, and what was done is told."""
+    """A lost result is replaced, and the repair is reported."""
     read = _read(
         {"role": "user", "content": "x"},
         {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "tool": "a", "arguments": {}}]},

@@ -58,7 +58,7 @@ async def test_the_last_error_is_raised(slept: list[float], make_line: Any, make
 
 
 async def test_scarce_limits_slow_down(slept: list[float], make_line: Any, make_call: Any) -> None:
-    """A limit that is nearly used up delays the call, and it is told."""
+    """A limit that is nearly used up delays the call, and the delay is an event."""
     line = make_line()
     limits_for(line.account).throttle.learn(
         {"x-ratelimit-limit-tokens": "1000", "x-ratelimit-remaining-tokens": "1", "x-ratelimit-reset-tokens": "1h"}

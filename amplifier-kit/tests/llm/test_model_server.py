@@ -67,7 +67,7 @@ async def test_events(server: ModelServer) -> None:
     ],
 )
 async def test_faults(server: ModelServer, reply: Reply, error: type[Exception]) -> None:
-    """Connections break, stall and hang as they are told to."""
+    """Connections break, stall and hang as scripted."""
     server.answers(reply)
     waits = httpx2.Timeout(60, read=0.3 if error is httpx2.ReadTimeout else 60)
     async with httpx2.AsyncClient(base_url=server.url, timeout=waits) as client:
@@ -86,7 +86,7 @@ async def test_a_body_that_ends_early(server: ModelServer) -> None:
 
 
 async def test_clients_that_leave(server: ModelServer) -> None:
-    """An answer that nobody waited for is counted."""
+    """An answer that the client did not wait for is counted."""
     server.answers(Reply.hang())
     async with httpx2.AsyncClient(base_url=server.url, timeout=60) as client:
         task = asyncio.create_task(client.get("/"))

@@ -24,7 +24,7 @@ def test_extras_of_calls(origin: dict[str, str], kept: dict[str, Any]) -> None:
 
 
 def test_a_page_inside_of_a_body() -> None:
-    """A page that an SDK wrapped into a body of its own is not shown."""
+    """A page that an SDK wrapped into a body is not shown."""
 
     class Refused(Exception):
         code = 403

@@ -42,7 +42,7 @@ async def test_events_are_the_json_that_was_sent(server: ModelServer, client: An
 
 
 async def test_leaving_early_closes_the_response(server: ModelServer, client: Any) -> None:
-    """The connection does not stay open behind a stream that nobody reads on."""
+    """The connection does not stay open behind a stream that is no longer read."""
     wire = ChatWire()
     server.answers(wire.reply(Said()).stalled(wire.first_text), path=wire.path)
     async with await plain_stream(client.chat.completions, **ASKED) as stream:

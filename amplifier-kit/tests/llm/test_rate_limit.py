@@ -27,7 +27,7 @@ def test_anthropic_headers() -> None:
     ("reset", "moment"), [("6m0s", 360.0), ("20ms", 0.02), ("1h2m3.5s", 3723.5), ("soon", None), ("12", None)]
 )
 def test_openai_headers(reset: str, moment: float | None) -> None:
-    """Refills are told as durations."""
+    """Resets may be given as durations."""
     headers = {
         "X-RateLimit-Limit-Tokens": "100",
         "x-ratelimit-remaining-tokens": "1",
@@ -62,7 +62,7 @@ def test_waits_only_when_little_is_left() -> None:
 
 
 def test_negative_remainder_does_not_switch_throttling_on() -> None:
-    """A service that is overdrawn holds nobody up who has switched throttling off."""
+    """A negative remainder delays no call when throttling is off."""
     throttle = Throttle()
     throttle.learn({"x-ratelimit-limit-requests": "100", "x-ratelimit-remaining-requests": "-1"})
     assert throttle.due(0.02, 1.0, now=0) is not None

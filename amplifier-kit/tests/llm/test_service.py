@@ -43,7 +43,7 @@ def test_answers_and_refusals(protocol: str) -> None:
 
 
 def test_any_key_will_do_without_one() -> None:
-    """A service without a key takes every key, and has a model of its own."""
+    """A service without a key accepts every key, and has a default model."""
     with ModelServer() as server:
         server.answers(Service("chat").answer)
         listed, called = _asked("chat", server.url, model=PROTOCOLS["chat"].model, key="whatever")

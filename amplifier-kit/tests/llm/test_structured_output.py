@@ -31,7 +31,7 @@ def _said(text: str, *calls: ToolCall) -> LLMResponse:
 
 
 def test_which_form_is_asked_for() -> None:
-    """Text is no form; a schema may be wrapped as on OpenAI's wire; any JSON needs a mode of its own."""
+    """Text is no form; a schema may be wrapped as OpenAI does; any JSON needs a JSON mode."""
     assert shape_of(_request(), "native") is None
     assert shape_of(_request(response_format=ResponseFormatText()), "native") is None
     for given in (SCHEMA, {"name": "x", "schema": SCHEMA}):
@@ -78,12 +78,12 @@ def test_text_that_fits(text: str) -> None:
     [("many", "not JSON"), ('{"n": "x"}', r"at $.n: 'x' is not of type 'integer'"), ("{}", "at $: 'n' is a required")],
 )
 def test_text_that_does_not_fit(text: str, fault: str) -> None:
-    """What does not fit is told with its path."""
+    """The fault names the path of the part that does not fit."""
     assert fault in (Shape(SCHEMA, "prompt").checked(_said(text))[1] or "")
 
 
 def test_the_tools_arguments_are_the_answer() -> None:
-    """The call becomes the text; other calls go on."""
+    """The call becomes the text; other calls are kept."""
     shape = Shape(SCHEMA, "tool")
     response, fault = shape.checked(_said("well", ToolCall(id="1", name=ANSWER_TOOL, arguments={"n": 1})))
     assert (response.text, response.tool_calls, response.finish_reason, fault) == ('{"n": 1}', None, "stop", None)

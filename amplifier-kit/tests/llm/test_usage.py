@@ -12,7 +12,7 @@ import pytest
 from amplifier_core.message_models import Usage
 from amplifier_kit.llm.prices import CostLedger, Tokens, price_of, priced_usage
 
-#: Usage as services told it: vendor, flavour of its API, model, and the body's usage.
+#: Usage as services report it: vendor, flavour of its API, model, and the body's usage.
 RECORDED: list[tuple[str, str, str, dict[str, Any]]] = (
     [
         (

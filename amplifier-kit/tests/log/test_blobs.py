@@ -33,7 +33,7 @@ def test_the_preview_of_a_container_is_its_json(tmp_path: Path) -> None:
 
 
 def test_files_are_private(tmp_path: Path) -> None:
-    """Sessions are nobody else's business: blobs are for their owner alone."""
+    """Blobs are readable by their owner only."""
     store = BlobStore(tmp_path / "blobs")
     path = store.path(store.put(TEXT, encode(TEXT))["$blob"])
     assert path.stat().st_mode & 0o777 == 0o600
@@ -187,7 +187,7 @@ def test_a_child_without_its_root_keeps_blobs_of_its_own(tmp_path: Path) -> None
 
 
 def test_an_existing_folder_is_not_replaced(tmp_path: Path) -> None:
-    """A child that has blobs of its own keeps them."""
+    """A child that has blobs already keeps them."""
     (tmp_path / "child" / "blobs").mkdir(parents=True)
     (tmp_path / "root").mkdir()
     share_folder(tmp_path / "child" / "blobs", tmp_path / "root" / "blobs")

@@ -39,7 +39,7 @@ def test_no_log_has_no_tail(tmp_path: Path) -> None:
 
 
 def test_every_way_to_tear_the_last_line(tmp_path: Path) -> None:
-    """Cut at any byte, the last line is either whole or ended before the next one, and the number goes on."""
+    """Cut at any byte, the last line is either whole or ended before the next one, and numbering continues."""
     first, second = a_line(1), a_line(2, text="ü" * 10, nested={"a": [1, 2]})
     files = LogFiles(tmp_path)
     for cut in range(len(second) + 2):

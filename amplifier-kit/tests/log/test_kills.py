@@ -12,7 +12,7 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 @pytest.mark.system
 def test_kills_lose_no_acknowledged_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each of twenty kills every acknowledged line is there, and the next process goes on from it."""
+    """After each of twenty kills every acknowledged line is there, and the next process continues from it."""
     if not BENCHMARKS.is_dir():
         pytest.skip("the benchmarks are not part of this distribution")
     monkeypatch.syspath_prepend(str(BENCHMARKS))

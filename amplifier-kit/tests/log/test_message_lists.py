@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.log.message_lists import (
+from amplifier_kit.log.references import (
     ListTracker,
     apply_delta,
     chain_of,
@@ -87,7 +87,7 @@ def test_what_a_compaction_leaves_is_kept() -> None:
 
 
 def test_little_in_common_is_written_whole() -> None:
-    """A list that shares less than half of itself with every other starts anew."""
+    """A list that shares less than half of itself with every other is written whole."""
     tracker = ListTracker()
     tracker.remember(tracker.follow(numbered(*range(10))))
     delta = tracker.follow(numbered(0, *range(20, 29)))

@@ -1,4 +1,4 @@
-"""What was begun has an end in the log, whoever keeps that end from it."""
+"""Everything that started has an end in the log, whatever prevented the real one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_is_whole_is_left_alone(turns: int) -> None:
 
 
 def test_an_end_says_whose_it_is_and_that_the_log_wrote_it() -> None:
-    """It has the ids of its beginning, a status and a time, and is told from one that was emitted."""
+    """It has the ids of its start, a status and a time, and is marked as written by the log."""
     written: dict[str, dict[str, Any]] = {}
     status = ["cancelled"]
     unended = OpenWork("x", written.__setitem__, lambda: status[0])
@@ -98,7 +98,7 @@ def test_an_end_says_whose_it_is_and_that_the_log_wrote_it() -> None:
 
 
 def test_a_child_may_end_after_its_turn() -> None:
-    """One that does not let itself be stopped is told of later: its own end is the only one."""
+    """A child that outlives its turn is not ended with it: its own end is the only one."""
     written: list[str] = []
     unended = OpenWork("x", lambda event, data: written.append(event), lambda: "cancelled")
     for event, data in (("session:start", {}), *TURN[:4], *TURN[5:], *TURN[:2]):
@@ -110,7 +110,7 @@ def test_a_child_may_end_after_its_turn() -> None:
 
 
 def test_an_end_that_comes_after_the_log_has_written_it_is_not_written_again() -> None:
-    """A child has one end, also when its session is over first; when it goes on after that, it ends once more."""
+    """A child has one end, also when its session ends first; when it is resumed after that, it ends again."""
     written: list[str] = []
     unended = OpenWork("x", lambda event, data: written.append(event), lambda: "cancelled")
     for event, data in (("session:start", {}), *TURN[:4], ("session:end", {})):
@@ -123,7 +123,7 @@ def test_an_end_that_comes_after_the_log_has_written_it_is_not_written_again() -
 
 
 def test_a_call_that_is_refused_ends_nobody_else() -> None:
-    """Whoever asks for a child that is at work is told so; the child still has its own end, and one."""
+    """A call that is refused because its child is busy leaves the child with one end."""
     written: list[tuple[str, str]] = []
     unended = OpenWork("x", lambda event, data: written.append((event, data["tool_call_id"])), lambda: "completed")
     for event, data in TURN[2:4]:
@@ -161,7 +161,7 @@ def test_a_late_end_without_its_call_is_dropped_too() -> None:
 
 
 def test_the_children_of_a_process_that_is_gone_are_not_ended_by_the_next() -> None:
-    """What a killed process had begun is not told again as cancelled after the session has gone on with it."""
+    """Work of a killed process that the resumed session continued is not reported as cancelled."""
     call = {"sub_session_id": "d", "tool_call_id": "c"}
     again = {"sub_session_id": "d", "tool_call_id": "e"}
     told = _told(

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
-from amplifier_kit.log.message_lists import ListTracker, apply_delta
 from amplifier_kit.log.record import encode
-from amplifier_kit.log.references import Expansion, Shortener, fields_of, references
+from amplifier_kit.log.references import Expansion, ListTracker, Shortener, apply_delta, fields_of, references
 
 marks = st.sampled_from(["$blob", "$list", "$literal", "base", "append", "keep", "bytes", "preview"])
 texts = st.text(max_size=20) | st.sampled_from(["long " * 1000, "ü" * 2500, '"' * 3000, "sha256:" + "0" * 64])
@@ -166,7 +165,7 @@ def test_lists_inside_blobs_are_no_bases(tmp_path: Path) -> None:
     """What readers of the lines cannot find is never referred to."""
     written = Written(tmp_path)
     history = [{"role": "user", "content": f"{index} " + "w" * 200} for index in range(30)]
-    # So many small fields beside the list that the object around it becomes a blob.
+    # Enough small fields beside the list for the object around it to become a blob.
     hidden = {"request": {"messages": history, **{f"field-{n}": "v" * 100 for n in range(60)}}}
     short = written.write(hidden)
     assert "$blob" in short["request"]

@@ -15,7 +15,7 @@ Messages = Callable[..., list[dict[str, Any]]]
 
 
 def one_run(folder: Path, record: Make, history: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-    """Log one request in a run of its own and return its list as it stands in the line."""
+    """Log one request in a separate run and return its list as the line has it."""
     with SessionLog(folder, **options) as log:
         log.write(record("llm:request", messages=history))
     last = list(read_log(folder))[-1]

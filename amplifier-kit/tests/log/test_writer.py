@@ -40,7 +40,7 @@ def test_a_record_is_a_line(tmp_path: Path, record: Make) -> None:
 
 
 def test_numbers_have_no_gaps_over_many_runs(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
-    """Each run goes on where the last one ended."""
+    """Each run continues where the last one ended."""
     for _ in range(5):
         with SessionLog(tmp_path) as log:
             for _ in range(3):
@@ -49,7 +49,7 @@ def test_numbers_have_no_gaps_over_many_runs(tmp_path: Path, record: Make, lines
 
 
 def test_files_are_private(tmp_path: Path, record: Make) -> None:
-    """Nobody else may read a session."""
+    """A session is readable by its owner only."""
     with SessionLog(tmp_path / "s") as log:
         log.write(record(large="x" * 5000))
     assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
@@ -316,7 +316,7 @@ log.close()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_fork_is_not_the_writer(tmp_path: Path, lines_of: Callable[..., Any]) -> None:
-    """A forked process is told, and neither its lines nor its end disturb the log."""
+    """A forked process gets an error, and neither its lines nor its end disturb the log."""
     command = [sys.executable, "-c", FORK, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert "belongs to another process, which forked this one" in done.stdout
@@ -357,7 +357,7 @@ def test_another_file_name(tmp_path: Path, record: Make) -> None:
 
 @given(st.binary(max_size=300))
 def test_whatever_the_file_ends_with(tail: bytes) -> None:
-    """After any rubbish at the end of a log, the next line stands alone and the number goes on."""
+    """After any rubbish at the end of a log, the next line stands alone and numbering continues."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Writing a log when something is wrong: the session goes on, nothing is corrupt, and it is said once."""
+"""Writing a log when something is wrong: the session continues, nothing is corrupt, and it is reported once."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_standard_error_may_be_in_trouble_too(target: str) -> None:
 
 
 def test_standard_error_that_is_no_file(tmp_path: Path, record: Make, capsys: pytest.CaptureFixture[str]) -> None:
-    """An app may have replaced standard error by an object of its own."""
+    """An app may have replaced standard error by another object."""
     log = SessionLog(tmp_path / "s")
     log._os_write = Disk(0)
     log.write(record())
@@ -239,7 +239,7 @@ def test_a_list_that_was_lost_is_never_a_base(
 
 
 def test_a_folder_that_goes_away(tmp_path: Path, record: Make, capfd: pytest.CaptureFixture[str]) -> None:
-    """A session whose folder is removed goes on without a log, does not bring it back, and says so once."""
+    """A session whose folder is removed continues without a log, does not recreate it, and reports it once."""
     folder = tmp_path / "s"
     with SessionLog(folder) as log:
         log.write(record("a"))
@@ -255,7 +255,7 @@ def test_a_folder_that_goes_away(tmp_path: Path, record: Make, capfd: pytest.Cap
 
 
 def test_a_folder_that_comes_back(tmp_path: Path, record: Make, capfd: pytest.CaptureFixture[str]) -> None:
-    """A share that was away for a while is written again, and the loss is told there."""
+    """A share that was unavailable for a while is written again, and the loss is recorded there."""
     folder = tmp_path / "s"
     with SessionLog(folder) as log:
         log.write(record("a"))
@@ -269,7 +269,7 @@ def test_a_folder_that_comes_back(tmp_path: Path, record: Make, capfd: pytest.Ca
 
 
 def test_a_file_that_is_removed(tmp_path: Path, record: Make, lines_of: Callable[..., Any]) -> None:
-    """A log that is deleted while it is written begins again, with the numbers going on."""
+    """A log that is deleted while it is written starts again, with continuous numbers."""
     with SessionLog(tmp_path) as log:
         log.write(record("a"))
         (tmp_path / "events.jsonl").unlink()
@@ -278,7 +278,7 @@ def test_a_file_that_is_removed(tmp_path: Path, record: Make, lines_of: Callable
 
 
 def test_a_file_that_is_emptied(tmp_path: Path, record: Make, messages: Callable[..., list[dict[str, Any]]]) -> None:
-    """After somebody emptied the file no list refers to what was in it."""
+    """After the file was emptied, no list refers to its old content."""
     history = messages(40)
     with SessionLog(tmp_path) as log:
         log.write(record(messages=history))
@@ -334,7 +334,7 @@ import os, sys
 import orjson  # no longer to be found by those who may read nothing
 from amplifier_kit.log import SessionLog
 os.chdir(sys.argv[1])
-if os.geteuid() == 0:  # root is refused nothing: become somebody else
+if os.geteuid() == 0:  # root is refused nothing: become another user
     os.setgid(65534)
     os.setuid(65534)
 log = SessionLog(".")
@@ -350,7 +350,7 @@ print("went on")
 
 
 def test_permission_that_is_lost(tmp_path: Path) -> None:
-    """What needs no new file goes on, what does is lost, counted, and said once."""
+    """Lines that need no new file are written; others are lost, counted, and reported once."""
     folder = tmp_path / "s"
     folder.mkdir()
     if os.geteuid() == 0:
@@ -406,7 +406,7 @@ def test_the_next_file_cannot_be_made(
 
 
 def test_trouble_of_another_kind_is_told_too(tmp_path: Path, record: Make, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each kind of trouble is told once, not only the first one."""
+    """Each kind of error is reported once, not only the first one."""
     with SessionLog(tmp_path) as log:
         for code in (errno.ENOSPC, errno.EIO, errno.ENOSPC, errno.EIO):
             log._os_write = Disk(0, code)
@@ -435,7 +435,7 @@ def test_a_failing_sync_is_told(
 
 
 def test_a_writer_that_takes_over(tmp_path: Path, record: Make, capfd: pytest.CaptureFixture[str]) -> None:
-    """When the folder went away and another process began the log anew, this one stands back."""
+    """When the folder was removed and another process started a new log, this one does not write to it."""
     folder = tmp_path / "s"
     first = SessionLog(folder)
     first.write(record("a"))

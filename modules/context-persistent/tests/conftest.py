@@ -1,4 +1,4 @@
-"""A home and a project of its own for every test."""
+"""A separate home and project for every test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Let every test have a home of its own, and work in a folder of its own."""
+    """Give every test a separate home and working folder."""
     monkeypatch.setenv("AMPLIFIER_HOME", str(tmp_path / "home"))
     project = tmp_path / "project"
     project.mkdir()

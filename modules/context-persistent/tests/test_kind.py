@@ -1,4 +1,4 @@
-"""The module is what it says it is, in a home of its own."""
+"""The module is what it says it is, in a separate home."""
 
 from amplifier_core.validation.behavioral import ContextBehaviorTests
 from amplifier_core.validation.structural import ContextStructuralTests

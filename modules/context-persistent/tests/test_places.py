@@ -30,7 +30,7 @@ def test_by_default_it_is_in_the_sessions_folder_of_the_home(coordinator: MockCo
 def test_without_a_variable_the_home_is_the_users(
     coordinator: MockCoordinator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """`~/.amplifier` is where everything is when nobody says otherwise."""
+    """`~/.amplifier` is the default home."""
     monkeypatch.delenv("AMPLIFIER_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "u"))
     assert place(coordinator).is_relative_to(tmp_path / "u" / ".amplifier" / "projects")

@@ -1,4 +1,4 @@
-"""A session can be taken up again where it ended."""
+"""A session can be resumed where it ended."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 async def mounted(**config: Any) -> tuple[PersistentContextManager, Any]:
-    """Mount the module on a coordinator of its own; give the context and the cleanup."""
+    """Mount the module on a new coordinator; return the context and the cleanup."""
     coordinator = MockCoordinator()
     cleanup = await module.mount(coordinator, config)
     return coordinator.get("context"), cleanup
@@ -62,7 +62,7 @@ async def test_a_session_is_taken_up_again(counting_plan: dict[str, Any], home: 
 
 
 async def test_mounting_alone_leaves_no_trace(home: Path) -> None:
-    """A validator, or a session in which nobody speaks, creates nothing."""
+    """A validator, or a session without messages, creates nothing."""
     _, cleanup = await mounted()
     cleanup()
     assert not home.exists()
@@ -133,7 +133,7 @@ async def test_a_resumed_session_has_the_view_of_the_one_before() -> None:
 
 
 async def test_system_messages_are_not_persisted() -> None:
-    """Instructions are derived anew by every session, so a restart does not double them."""
+    """Every session derives its instructions, so a restart does not double them."""
     context, cleanup = await mounted(transcript_path="t.jsonl")
     await context.add_message({"role": "system", "content": "be good"})
     await context.add_message(user("one"))
@@ -250,7 +250,7 @@ async def test_what_cannot_be_masked_is_not_written(coordinator: MockCoordinator
 
 
 async def test_a_lost_folder_does_not_stop_the_session(caplog: pytest.LogCaptureFixture) -> None:
-    """When the transcript's folder goes and cannot come back, the session goes on and says so once."""
+    """When the transcript's folder is removed and cannot be recreated, the session continues and reports it once."""
     Path("folder").mkdir()
     context, cleanup = await mounted(transcript_path="folder/t.jsonl")
     await context.add_message(user("one"))

@@ -65,14 +65,14 @@ def test_the_format_of_a_line(path: Path) -> None:
 
 
 def test_only_the_owner_may_read_it(path: Path) -> None:
-    """What people said to their agent is nobody else's business."""
+    """A transcript is readable by its owner only."""
     written(path, user("hello"))
     assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_instructions_are_not_written(path: Path, role: str) -> None:
-    """System and developer messages are derived anew by every session; nothing is created for them."""
+    """System and developer messages are derived by every session; nothing is created for them."""
     written(path, {"role": role, "content": "be good"})
     assert not path.exists()
 
@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_made_does_not_stop_the_session(
 
 
 def test_a_deleted_file_is_written_anew(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """When somebody deletes the file, or its folder, the next message brings all of it back."""
+    """When the file or its folder is deleted, the next message writes all of it again."""
     history: list[Message] = []
     transcript = Transcript(path, history=lambda: history)
     for text in ("one", "two"):

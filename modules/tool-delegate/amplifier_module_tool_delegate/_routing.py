@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from amplifier_core.data import reason
 from amplifier_kit.awaitable import maybe_await, plain_result
-from amplifier_kit.engine.delegation.request import DelegationError, error_text
+from amplifier_kit.engine.delegation.request import DelegationError
 
 __all__ = ["known_roles", "preferences_of_role"]
 
@@ -31,6 +32,6 @@ async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any
         found = await maybe_await(coordinator.get_capability("model_role_resolver").resolve(role))
     except Exception as error:
         raise DelegationError(
-            "routing_failed", f"cannot resolve the models of role {role!r}: {error_text(error)}"
+            "routing_failed", f"cannot resolve the models of role {role!r}: {reason(error)}"
         ) from error
     return [dict(entry) for entry in found or () if isinstance(entry, Mapping)]

@@ -5,6 +5,6 @@
 
 from amplifier_kit.engine.context.base import BaseContext
 from amplifier_kit.engine.context.compaction import COMPACT_SKIPPED
-from amplifier_kit.engine.context.config import ContextConfig
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 __all__ = ["COMPACT_SKIPPED", "BaseContext", "ContextConfig"]

@@ -18,10 +18,15 @@ from amplifier_kit.engine.context.compaction import (
     compaction_notice,
     insert_notice,
 )
-from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.instructions import Instructions, SystemPart
 from amplifier_kit.engine.context.ledger import Conversation, Ledger, Message
-from amplifier_kit.engine.context.token_budget import TokenBudget, TokenMeter, estimate_tokens, request_budget
+from amplifier_kit.engine.context.token_budget import (
+    ContextConfig,
+    TokenBudget,
+    TokenMeter,
+    estimate_tokens,
+    request_budget,
+)
 from amplifier_kit.engine.usage import UsageRecord
 
 logger = logging.getLogger(__name__)

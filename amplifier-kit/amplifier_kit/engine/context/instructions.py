@@ -11,9 +11,8 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.context.config import ContextConfig
 from amplifier_kit.engine.context.ledger import Message
-from amplifier_kit.engine.context.token_budget import estimate_all
+from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

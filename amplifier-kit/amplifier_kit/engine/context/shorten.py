@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from amplifier_kit.engine.context.config import SMALLEST_LIMIT
-from amplifier_kit.engine.context.token_budget import CHARACTERS_PER_TOKEN, estimate_tokens, is_image
+from amplifier_kit.engine.context.token_budget import CHARACTERS_PER_TOKEN, SMALLEST_LIMIT, estimate_tokens, is_image
 
 Message = dict[str, Any]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from amplifier_core.bounded_call import ForeignCancelled
+from amplifier_core.data import reason
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.delegation.request import DelegationConfig, DelegationError, DelegationRequest, error_text
-from amplifier_kit.engine.tasks import TimedOut, cancel_and_wait, run_bounded, run_to_end, start
-from amplifier_kit.engine.tool_dispatch import dispatched
+from amplifier_kit.engine.delegation.request import DelegationConfig, DelegationError, DelegationRequest
+from amplifier_kit.engine.tasks import TimedOut, cancel_and_wait, dispatched, run_bounded, run_to_end, start
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Outcome:
             status, failure = "timeout", DelegationError("timeout", text)
         else:
             code = getattr(error, "code", None)
-            text = f"{name} failed: {type(error).__name__}: {error_text(error)}"
+            text = f"{name} failed: {type(error).__name__}: {reason(error)}"
             failure = DelegationError(code if isinstance(code, str) and code else "child_failed", text)
         return cls(
             status=status,

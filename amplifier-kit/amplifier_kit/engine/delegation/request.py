@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, Strict, model_validator
 from amplifier_core.models import ToolResult
 from amplifier_kit.config import Config, Count, Seconds, expects
 from amplifier_kit.engine.delegation.session_ids import DEPTH_KEY, delegation_depth, plan_section
-from amplifier_kit.engine.tool_dispatch import call_in_progress
+from amplifier_kit.engine.tasks import call_in_progress
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -26,15 +26,6 @@ class DelegationError(Exception):
 
     def result(self, **more: Any) -> ToolResult:
         return ToolResult(success=False, output=str(self), error={"message": str(self), "code": self.code, **more})
-
-
-def error_text(error: BaseException) -> str:
-    """Return the message of any exception, of bounded length."""
-    try:
-        text = str(error)
-    except Exception:  # its own __str__ failed
-        text = ""
-    return (text or type(error).__name__)[:_LONGEST_ERROR]
 
 
 # -- config --

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
+from amplifier_core.data import reason
 from amplifier_core.models import ToolResult
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.delegation.child_run import ChildEvents, ChildRun, Outcome
@@ -18,7 +19,6 @@ from amplifier_kit.engine.delegation.request import (
     DelegationError,
     DelegationRequest,
     Dispatch,
-    error_text,
 )
 from amplifier_kit.engine.delegation.session_ids import child_session_id, delegation_depth, is_session_id
 
@@ -51,7 +51,7 @@ class DelegatingTool(ABC):
         except DelegationError as error:
             failure = error
         except Exception as error:
-            failure = DelegationError("delegation_failed", f"The delegation failed: {error_text(error)}")
+            failure = DelegationError("delegation_failed", f"The delegation failed: {reason(error)}")
         agent, session_id = (str(given.get(key) or "")[:_LONGEST_NAME] for key in ("agent", "session_id"))
         refused = DelegationRequest(agent=agent, instruction="", session_id=session_id, dispatch=dispatch)
         await self._run_of(refused).refuse(Outcome.raised(failure, refused, None))

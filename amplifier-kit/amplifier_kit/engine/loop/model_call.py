@@ -29,7 +29,7 @@ from amplifier_kit.engine.loop.monitor import TurnMonitor
 from amplifier_kit.engine.loop.reply import Reply, block_dict, checked_usage, read_reply
 from amplifier_kit.engine.loop.request import Choice, build_messages, build_tools, inject, request_view
 from amplifier_kit.engine.loop.session import TurnSession
-from amplifier_kit.engine.pairing import Repair, repair_pairing, tool_call_ids
+from amplifier_kit.engine.pairing import Repair, repair_pairing, repair_report, tool_call_ids
 from amplifier_kit.engine.tasks import Crashed, Stopped, run_bounded, run_to_end
 
 #: The capability of an app that wants answers in a form: a ResponseFormatJson or a ResponseFormatJsonSchema.
@@ -158,7 +158,7 @@ class ModelCaller:
         unreported = [repair for repair in repairs if repair not in self.memory.repaired]
         if unreported:
             self.memory.repaired.update(unreported)
-            await self._report_repairs(choice, unreported)
+            await self.session.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, repair_report(choice.name, unreported))
         return paired
 
     async def _complete_by(self, choice: Choice, messages: list[dict[str, Any]]) -> Any:
@@ -178,17 +178,6 @@ class ModelCaller:
         return await maybe_await(provider.complete(request, **options))
 
     # -- events --
-
-    async def _report_repairs(self, choice: Choice, repairs: list[Repair]) -> None:
-        calls = [
-            {"tool_call_id": repair.tool_call_id, "tool_name": repair.tool_name, "kind": repair.kind}
-            for repair in repairs
-            if repair.kind != "unclosed_turn"
-        ]
-        payload: dict[str, Any] = {"provider": choice.name, "repair_count": len(calls), "repairs": calls}
-        if len(calls) < len(repairs):
-            payload["synthetic_assistant_count"] = len(repairs) - len(calls)
-        await self.session.emit(PROVIDER_TOOL_SEQUENCE_REPAIRED, payload)
 
     async def _report_failure(self, choice: Choice, error: Exception) -> None:
         facts: dict[str, Any] = {}

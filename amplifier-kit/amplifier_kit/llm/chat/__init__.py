@@ -1,8 +1,7 @@
 """Chat completions, the protocol of OpenAI that most servers speak: `ChatProvider` only needs a name."""
 
-from amplifier_kit.llm.chat.config import ChatConfig
 from amplifier_kit.llm.chat.provider import CHAT, ChatProvider, describe_model, is_chat_model
-from amplifier_kit.llm.chat.request import ORIGIN, chat_payload, messages_of
+from amplifier_kit.llm.chat.request import ORIGIN, ChatConfig, chat_payload, messages_of
 from amplifier_kit.llm.chat.response import ChatReader, ThinkTags, read_chat
 
 __all__ = [

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final
 from amplifier_core import ChatRequest, ModelInfo, capabilities
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ResponseFormatJsonSchema
-from amplifier_kit.llm.chat.config import ChatConfig
-from amplifier_kit.llm.chat.request import ORIGIN, chat_payload
+from amplifier_kit.llm.chat.request import ORIGIN, ChatConfig, chat_payload
 from amplifier_kit.llm.chat.response import read_chat
 from amplifier_kit.llm.client import list_server_models, server_client, server_url
 from amplifier_kit.llm.errors import OPENAI, WarmingUpError, Wire

@@ -9,8 +9,7 @@ from uuid import uuid4
 
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.usage import Counts
-from amplifier_kit.llm.chat.config import ChatConfig
-from amplifier_kit.llm.chat.request import REASONING_FIELD, REASONING_FIELDS
+from amplifier_kit.llm.chat.request import REASONING_FIELD, REASONING_FIELDS, ChatConfig
 from amplifier_kit.llm.client import plain_stream
 from amplifier_kit.llm.errors import ServiceError
 from amplifier_kit.llm.prices import Tokens

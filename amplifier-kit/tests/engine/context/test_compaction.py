@@ -186,7 +186,7 @@ def test_what_a_hook_says_for_the_user_does_not_replace_the_last_wish() -> None:
 
 
 def test_the_very_last_user_message_is_spared_too() -> None:
-    """Whoever spoke last in the user's name is not shortened either."""
+    """The last user message is not shortened either, even if a hook wrote it."""
     reminder = {**user("<system-reminder>" + "be quick " * 20), "metadata": {"source": "hook"}}
     made = made_of([user("x" * 500), user("the wish"), reminder, *exchange(), *exchange()], 10, protected_recent=0)
     assert reminder in made.messages
@@ -263,7 +263,7 @@ def test_injected_system_messages_go_last() -> None:
 
 
 def test_what_is_required_may_still_be_too_large() -> None:
-    """The caller is told by the number of tokens; nothing is cut that must not be."""
+    """The caller sees it from the number of tokens; required messages are not cut."""
     words = user("w" * 4000)
     made = made_of([user("first"), answer("y" * 9000), words], 10, limit=500)
     assert made.messages == [words]

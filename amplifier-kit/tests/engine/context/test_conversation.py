@@ -36,7 +36,7 @@ def test_a_call_and_its_results_are_a_unit() -> None:
 
 
 def test_an_orphan_is_a_unit_of_its_own() -> None:
-    """A result without a call belongs to nobody."""
+    """A result without a call is a unit of one message."""
     assert talk(said("user"), result("lost"), {"role": "tool", "content": ""}).leaders == [0, 1, 2]
 
 

@@ -1,4 +1,4 @@
-"""The system part is put together anew for every request, and never left out."""
+"""The system part is assembled for every request, and never left out."""
 
 import asyncio
 import threading

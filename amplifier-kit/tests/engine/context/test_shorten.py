@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.engine.context.config import SMALLEST_LIMIT
 from amplifier_kit.engine.context.shorten import clip_content, clip_text
+from amplifier_kit.engine.context.token_budget import SMALLEST_LIMIT
 
 limits = st.integers(SMALLEST_LIMIT, 2000)
 texts = st.text() | st.text(min_size=1, max_size=8).flatmap(lambda part: st.integers(1, 800).map(lambda n: part * n))

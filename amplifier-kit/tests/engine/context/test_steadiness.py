@@ -62,7 +62,7 @@ async def test_a_compaction_is_announced_once(coordinator: MockCoordinator, comp
 
 
 async def test_budgets_in_turn_do_not_disturb_each_other(coordinator: MockCoordinator, compactions: list[Any]) -> None:
-    """Two models that take turns in one session each see a steady view of their own, announced once."""
+    """Two models that alternate in one session each get a stable view, announced once."""
     context = BaseContext(ContextConfig(), coordinator)
     for number in range(40):
         for message in turn(number):

@@ -1,4 +1,4 @@
-"""The budget of a request comes from whoever knows best."""
+"""Where the budget of a request comes from."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -59,7 +59,7 @@ async def test_the_cap_is_a_cap() -> None:
     "source", [None, SimpleNamespace(), provider(get_info=lambda: ProviderInfo(id="p", display_name="P"))]
 )
 async def test_without_a_model_the_config_decides(source: Any) -> None:
-    """When nobody knows the model, `max_tokens` counts, else the fallback."""
+    """For an unknown model `max_tokens` counts, else the fallback."""
     assert await budget(source=source) == 200_000
     assert await budget(source=source, max_tokens_fallback=9000) == 9000
     assert await budget(source=source, max_tokens=300_000, max_tokens_fallback=9000) == 300_000

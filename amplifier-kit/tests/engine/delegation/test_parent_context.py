@@ -1,4 +1,4 @@
-"""What a child is told of its parent's conversation."""
+"""What a child gets of its parent's conversation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MESSAGES: list[dict[str, Any]] = [
     ],
 )
 def test_depth_turns_and_scope(depth: Depth, turns: int, scope: Scope, said: list[str]) -> None:
-    """Depth and turns say how far back, scope says what kind; system texts, reminders and thinking are never told."""
+    """Depth and turns say how far back, scope says what kind; system texts, reminders and thinking are left out."""
     parts = [part for part in inherited_text(MESSAGES, depth, turns, scope).split("\n\n") if part]
     assert len(parts) == len(said)
     assert all(words in part for words, part in zip(said, parts, strict=True))
@@ -71,7 +71,7 @@ def test_long_messages_are_cut() -> None:
 
 
 def test_a_call_that_is_made_again_tells_the_same() -> None:
-    """What was said after the call is not told, so that the repeated call has the same task."""
+    """Messages after the call are left out, so that a repeated call has the same task."""
     text = inherited_text(MESSAGES[:4], "all", 1, "full", "1")
     assert text == inherited_text(MESSAGES, "all", 1, "full", "1")
     assert "first question" in text
@@ -79,7 +79,7 @@ def test_a_call_that_is_made_again_tells_the_same() -> None:
 
 
 def test_results_in_blocks_count_as_results() -> None:
-    """A result that stands as a block in a message is told by the scope that results are told by."""
+    """A result in a content block is included by the same scope as other results."""
     block = {"type": "tool_result", "tool_use_id": "1", "content": "found it"}
     messages = [MESSAGES[3], {"role": "user", "content": [block]}]
     assert inherited_text(messages, "all", 1, "conversation") == ""
@@ -119,7 +119,7 @@ KEYS = st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "name",
     st.sampled_from(SCOPES),
 )
 def test_odd_messages(messages: list[dict[str, Any]], depth: Depth, scope: Scope) -> None:
-    """Whatever a context holds, a child is told some text."""
+    """Whatever a context holds, a child gets text."""
     assert isinstance(inherited_text(messages, depth, 2, scope), str)
 
 
@@ -130,7 +130,7 @@ _MARKED = st.text() | st.sampled_from(
 
 @given(st.lists(_MARKED, max_size=5).map("".join), st.lists(_MARKED, max_size=5).map("".join))
 def test_the_task_is_found_again(instruction: str, context: str) -> None:
-    """Lists of sessions show what a child was to do, whatever it was told before that, and whatever the task says."""
+    """Lists of sessions show the task of a child without the quoted context, whatever the task says."""
     text = with_context(instruction, context)
     assert without_context(text) == (instruction if context else without_context(instruction))
 

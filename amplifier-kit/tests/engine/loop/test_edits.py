@@ -147,7 +147,7 @@ async def test_nobody_is_asked_for_a_change_of_what_is_allowed(run: Any) -> None
 
 
 async def test_the_input_cannot_be_changed_afterwards(run: Any) -> None:
-    """What was authorised is a copy: whoever keeps the object cannot change what runs."""
+    """The authorised input is a copy: a caller that keeps the object cannot change what runs."""
     held: dict[str, Any] = {"x": [2]}
     work = PlainTool("work")
     rig = rig_for(work, Editor(held, "Allow"), x=1)

@@ -23,7 +23,7 @@ def item(content: str, *, glue: bool = False, role: str = "user") -> ContextInje
 
 
 def test_an_item_becomes_a_message() -> None:
-    """A reminder follows as a message of its own role."""
+    """A reminder follows as a message with the role it asks for."""
     assert inject(MESSAGES, [item("mind", role="system")])[-1] == {"role": "system", "content": "mind"}
 
 

@@ -61,7 +61,7 @@ async def test_thinking_is_kept_when_asked() -> None:
     ],
 )
 async def test_arguments_of_every_shape(arguments: Any, read: Any, problem: str | None) -> None:
-    """Arguments may be absent, text or an object; anything else is a problem the model is told of."""
+    """Arguments may be absent, text or an object; anything else is a problem reported to the model."""
     provider = SimpleNamespace(parse_tool_calls=lambda _: [{"id": "1", "tool": "t", "arguments": arguments}])
     [made] = (await read_reply(provider, ChatResponse(content=[]), ())).calls
     assert made.arguments == read

@@ -20,7 +20,7 @@ def test_the_lowest_priority_answers() -> None:
 
 
 def test_priority_may_stand_in_the_config() -> None:
-    """A provider without a priority of its own is judged by its config, else by 100."""
+    """A provider without a priority gets the one in its config, else 100."""
     known = {"plain": SimpleNamespace(), "configured": SimpleNamespace(config={"priority": 20})}
     assert choose_provider(known).name == "configured"
     assert (
@@ -37,7 +37,7 @@ def test_a_wanted_provider_is_found_by_name_or_module() -> None:
 
 
 def test_a_substitute_says_that_it_is_one() -> None:
-    """When the wanted provider is not mounted, another answers, and that can be told."""
+    """When the wanted provider is not mounted, another answers, and the choice says so."""
     assert choose_provider(providers(a=1), "gone")[::2] == ("a", False)
 
 
@@ -47,7 +47,7 @@ def test_the_first_one_without_priorities() -> None:
 
 
 def test_no_provider_is_an_error() -> None:
-    """Without a provider there is nobody to ask."""
+    """Without a provider the choice raises an error."""
     with pytest.raises(RuntimeError, match="No provider available"):
         choose_provider({})
 
@@ -77,7 +77,7 @@ def test_extra_keys_reach_the_provider() -> None:
 
 
 def test_an_odd_block_is_sent_as_text(caplog: pytest.LogCaptureFixture) -> None:
-    """One block that nobody knows does not end the session; it is sent as text, and the log says so."""
+    """One unknown block does not end the session; it is sent as text, with a warning."""
     [built] = build_messages([{"role": "user", "content": [{"type": "hologram", "x": 1}]}])
     assert built.content == '[{"type": "hologram", "x": 1}]'
     assert "fits no known block" in caplog.text
@@ -90,7 +90,7 @@ def test_a_message_that_cannot_be_sent_is_named() -> None:
 
 
 def test_tools_are_described() -> None:
-    """A tool is told by name, description and schema; without tools nothing is told."""
+    """A tool is described by name, description and schema; without tools there are no specs."""
     assert build_tools({}) is None
     tools = build_tools({"grep": PlainTool("grep"), "odd": SimpleNamespace(name="odd", input_schema="no")})
     assert tools is not None

@@ -60,7 +60,7 @@ async def test_input_that_a_hook_changes_is_judged_again() -> None:
 
 
 async def test_tools_that_are_gone_or_fail() -> None:
-    """A tool that is not there any more, and one that fails, are told in the result."""
+    """A tool that is not mounted any more, and one that fails, are reported in the result."""
 
     def fail(_: dict[str, Any]) -> str:
         raise ValueError("no luck")

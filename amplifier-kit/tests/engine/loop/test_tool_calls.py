@@ -47,7 +47,7 @@ async def test_the_payloads_of_a_call(run: Any) -> None:
     ],
 )
 async def test_results_as_the_model_reads_them(run: Any, returned: Any, content: str) -> None:
-    """A tool message holds the serialised output; what JSON has no word for becomes text, and no hook is blamed."""
+    """A tool message holds the serialised output; what JSON cannot carry becomes text, and no hook is blamed."""
     rig = rig_for(PlainTool("work", lambda _: returned))
     await run(rig)
     assert rig.results() == [content]
@@ -205,7 +205,7 @@ class Panic(BaseException):
 
 @pytest.mark.parametrize("kind", [Panic, SystemExit])
 async def test_a_call_whose_tool_panics_is_closed(run: Any, kind: type[BaseException]) -> None:
-    """An exception that is no Exception is a result and an event as any other, and the turn goes on."""
+    """A BaseException of a tool is a result and an event like any other, and the turn continues."""
 
     def panic(given: Any) -> None:
         raise kind("index out of bounds")
@@ -219,7 +219,7 @@ async def test_a_call_whose_tool_panics_is_closed(run: Any, kind: type[BaseExcep
 
 @pytest.mark.parametrize(("event", "ran"), [("tool:pre", 0), ("tool:post", 1)])
 async def test_a_hook_that_ends_the_program_ends_its_call(run: Any, event: str, ran: int) -> None:
-    """A hook that calls sys.exit lets nothing run that it was to judge, and the turn goes on."""
+    """When a hook calls sys.exit, the call it judges does not run, and the turn continues."""
 
     def leave(event: str, data: dict[str, Any]) -> None:
         sys.exit(3)
@@ -352,7 +352,7 @@ async def test_a_cancelled_error_of_the_tools_own_is_a_failure(run: Any) -> None
 
 
 async def test_arguments_that_cannot_be_read_are_a_result(run: Any) -> None:
-    """A call the model botched is told so, and nothing runs."""
+    """A malformed call is reported to the model, and nothing runs."""
     work = PlainTool("work")
     rig = rig_for(work)
 
@@ -368,7 +368,7 @@ async def test_arguments_that_cannot_be_read_are_a_result(run: Any) -> None:
 async def test_a_tool_that_ignores_its_cancellation_does_not_hold_the_turn(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Past its deadline and its grace, a stubborn tool is left running and the turn goes on."""
+    """After its deadline and its grace, a stubborn tool is left running and the turn continues."""
     monkeypatch.setattr(tasks, "GRACE", 0.01)
     end = asyncio.Event()
 

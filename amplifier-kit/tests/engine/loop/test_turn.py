@@ -124,7 +124,7 @@ async def test_the_default_limit_is_100(run: Any) -> None:
 
 
 async def test_circles_are_warned_of_and_then_ended(run: Any) -> None:
-    """The model is warned in the next request, once; when it goes on, the turn ends with a clear message."""
+    """The model is warned once, in the next request; when it continues, the turn ends with a clear message."""
     rig = LoopRig(call(("1", "work", {})), tools=[PlainTool("work")])
     answer = await run(rig)
     warned = ["orchestrator-loop-guard" in str(request.messages) for request in rig.provider.requests]
@@ -272,7 +272,7 @@ class Flaky(ListContext):
 
 
 async def test_a_result_that_cannot_be_stored_is_replaced(run: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """When the context refuses a result, a short one that says so takes its place, and the turn goes on."""
+    """When the context refuses a result, a short one that says so replaces it, and the turn continues."""
     context = Flaky(lambda message: message.get("content") == "huge")
     rig = LoopRig(
         call(("1", "work", {}), ("2", "rest", {})),
@@ -348,7 +348,7 @@ async def test_the_kernel_reports_the_end_of_a_cancellation_itself(mount: Any) -
 
 
 async def test_two_turns_share_nothing_but_the_context(run: Any) -> None:
-    """What waits in one turn does not leak into the next, and events count anew."""
+    """Pending injections of one turn do not leak into the next, and iterations count from the start."""
     rig = LoopRig(say("one"), say("two"))
     rig.on("prompt:complete", "inject_context", context_injection="too late", ephemeral=True)
     await run(rig)
