@@ -14,31 +14,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplifier_kit.log.blobs import LIMIT, BlobError, BlobStore
+    from amplifier_kit.log.blobs import BlobError, BlobStore
     from amplifier_kit.log.files import SessionLogBusy
     from amplifier_kit.log.reader import LogLine, LogReader, TornLine, read_log
     from amplifier_kit.log.record import schema, schema_path
-    from amplifier_kit.log.verify import LogReport, Problem, verify_log
-    from amplifier_kit.log.writer import MAX_BYTES, SessionLog
+    from amplifier_kit.log.verify import verify_log
+    from amplifier_kit.log.writer import SessionLog
 
 _MODULES = {
-    "blobs": ("LIMIT", "BlobError", "BlobStore"),
+    "blobs": ("BlobError", "BlobStore"),
     "files": ("SessionLogBusy",),
     "reader": ("LogLine", "LogReader", "TornLine", "read_log"),
     "record": ("schema", "schema_path"),
-    "verify": ("LogReport", "Problem", "verify_log"),
-    "writer": ("MAX_BYTES", "SessionLog"),
+    "verify": ("verify_log",),
+    "writer": ("SessionLog",),
 }
 
 __all__ = [
-    "LIMIT",
-    "MAX_BYTES",
     "BlobError",
     "BlobStore",
     "LogLine",
     "LogReader",
-    "LogReport",
-    "Problem",
     "SessionLog",
     "SessionLogBusy",
     "TornLine",

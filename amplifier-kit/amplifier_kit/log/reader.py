@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, parse
 from amplifier_kit.log.record import FACTS, IDS, Record, normal_error
-from amplifier_kit.log.references import BLOB, LIST, Expansion, apply_delta, references
+from amplifier_kit.log.references import BLOB, LIST, apply_delta, expand, references
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +31,11 @@ _LIFTED = frozenset({"timestamp", *IDS, *FACTS})
 class LogLine:
     """One line of a log: `record` as it was written, and properties that hide the differences between writers."""
 
-    __slots__ = ("_expansion", "number", "offset", "path", "raw", "record")
+    __slots__ = ("expand", "number", "offset", "path", "raw", "record")
 
-    def __init__(self, record: Record, raw: bytes, path: Path, number: int, offset: int, expansion: Expansion) -> None:
+    def __init__(
+        self, record: Record, raw: bytes, path: Path, number: int, offset: int, expand: Callable[[Any], Any]
+    ) -> None:
         self.record = record
         #: The bytes of the line, without its newline.
         self.raw = raw
@@ -41,7 +43,8 @@ class LogLine:
         #: Counted from 1 in its file.
         self.number = number
         self.offset = offset
-        self._expansion = expansion
+        #: Returns a value of this line with all references resolved; raises like `resolved`.
+        self.expand = expand
 
     @property
     def event(self) -> str:
@@ -98,10 +101,6 @@ class LogLine:
         full: dict[str, Any] | None = self.expand(self.error)
         return full
 
-    def expand(self, value: Any) -> Any:
-        """Return a value of this line with all references resolved; raises like `resolved`."""
-        return self._expansion.full(value)
-
     @property
     def _payload(self) -> dict[str, Any]:
         data = self.record.get("data")
@@ -129,7 +128,9 @@ class Source:
         self._identity = os.fstat(file.fileno())
         self._places: dict[str, int] = {}
         self._recent: OrderedDict[str, list[Any]] = OrderedDict()
-        self.expansion = Expansion(blobs.get, self.items)
+
+    def expand(self, value: Any) -> Any:
+        return expand(value, self._blobs.get, self.items)
 
     def is_at(self, path: Path) -> bool:
         """Return whether this file has the given path now."""
@@ -305,7 +306,7 @@ class LogReader:
                     continue
                 if _LIST_MARK in raw:
                     source.note_lists(record, offset)
-                yield LogLine(record, raw.removesuffix(b"\n"), source.path, number, offset, source.expansion)
+                yield LogLine(record, raw.removesuffix(b"\n"), source.path, number, offset, source.expand)
         finally:
             if not source.file.closed:
                 buffer.detach()

@@ -108,25 +108,20 @@ class Shortener:
         return short
 
 
-class Expansion:
-    """Replace references by their values."""
+def expand(value: Any, blob: Callable[[str], Any], items: Callable[[dict[str, Any]], list[Any]]) -> Any:
+    """Return a value with every reference in it resolved; raise LookupError for one that cannot be.
 
-    def __init__(self, blob: Callable[[str], Any], items: Callable[[dict[str, Any]], list[Any]]) -> None:
-        """`blob` returns the value of a blob, `items` the items of a list reference; both raise LookupError."""
-        self._blob = blob
-        self._items = items
-
-    def full(self, value: Any) -> Any:
-        """Return the value with every reference in it resolved; raise LookupError for one that cannot be."""
-        if isinstance(value, list):
-            return [self.full(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        if isinstance(name := value.get(BLOB), str):
-            return self.full(self._blob(name))
-        if isinstance(value.get(LIST), str):
-            return [self.full(item) for item in self._items(value)]
-        return {key: self.full(item) for key, item in fields_of(value).items()}
+    `blob` returns the value of a blob, `items` the items of a list reference; both raise LookupError.
+    """
+    if isinstance(value, list):
+        return [expand(item, blob, items) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(name := value.get(BLOB), str):
+        return expand(blob(name), blob, items)
+    if isinstance(value.get(LIST), str):
+        return [expand(item, blob, items) for item in items(value)]
+    return {key: expand(item, blob, items) for key, item in fields_of(value).items()}
 
 
 def fields_of(value: dict[str, Any]) -> dict[str, Any]:

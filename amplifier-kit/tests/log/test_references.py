@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.record import encode
-from amplifier_kit.log.references import Expansion, ListTracker, Shortener, apply_delta, fields_of, references
+from amplifier_kit.log.references import ListTracker, Shortener, apply_delta, expand, fields_of, references
 
 marks = st.sampled_from(["$blob", "$list", "$literal", "base", "append", "keep", "bytes", "preview"])
 texts = st.text(max_size=20) | st.sampled_from(["long " * 1000, "ü" * 2500, '"' * 3000, "sha256:" + "0" * 64])
@@ -57,7 +57,7 @@ class Written:
         return apply_delta(kept, reference.get("keep"), added)
 
     def read(self, short: Any) -> Any:
-        return Expansion(self.blobs.get, self.items).full(short)
+        return expand(short, self.blobs.get, self.items)
 
 
 def sizes(value: Any) -> list[int]:

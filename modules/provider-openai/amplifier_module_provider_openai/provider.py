@@ -11,7 +11,7 @@ from amplifier_core import ConfigField
 from amplifier_kit.llm import env_or_config, http_client, import_in_thread, key_field, url_field
 from amplifier_kit.llm.config import Name
 from amplifier_kit.llm.responses import ResponsesConfig, ResponsesProvider
-from amplifier_kit.llm.responses.config import Retention
+from amplifier_kit.llm.responses.request import Retention
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 

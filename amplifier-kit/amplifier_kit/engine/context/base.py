@@ -159,8 +159,7 @@ class BaseContext:
         return detach
 
     def close(self) -> None:
-        """Release threads and files."""
-        self._instructions.close()
+        """Release what the context holds: a subclass may have files."""
 
     def request_retention(self) -> dict[str, Any] | None:
         """Return how much of the ledger the latest request shows, None before the first."""

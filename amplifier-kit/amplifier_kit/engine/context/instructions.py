@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import json
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.context.ledger import Message
 from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+from amplifier_kit.threads import in_thread
 
 
 class SystemPart(NamedTuple):
@@ -31,7 +28,8 @@ class Instructions:
     def __init__(self, settings: ContextConfig, coordinator: Any) -> None:
         self._settings = settings
         self._coordinator = coordinator
-        self._pool: ThreadPoolExecutor | None = None
+        #: Held by every thread until it ends, also after its deadline.
+        self._free_threads = asyncio.Semaphore(settings.instruction_callback_max_workers)
         #: Returns the instructions; with it, stored system messages are left out.
         self.factory: Callable[[], Any] | None = None
         #: System messages that are part of every request, such as memory files.
@@ -53,12 +51,6 @@ class Instructions:
                 text = await self._call(f"The instruction filter {name!r}", self._filter(name), text)
             messages = [*_system("\n\n".join(filter(None, (text, fragments)))), *self.standing]
         return SystemPart(messages, estimate_all(messages))
-
-    def close(self) -> None:
-        """Shut the threads down without waiting for them."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._pool = None
 
     def _filter(self, name: str) -> Callable[..., Any]:
         found = self._coordinator.get_capability(name) if self._coordinator is not None else None
@@ -91,13 +83,17 @@ class Instructions:
 
     async def _in_thread(self, callback: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that may block in a thread, with the caller's contextvars."""
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor  # rarely needed: most factories are async
+        loop = asyncio.get_running_loop()
 
-            workers = self._settings.instruction_callback_max_workers
-            self._pool = ThreadPoolExecutor(workers, thread_name_prefix="instructions")
-        context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: context.run(callback, *arguments))
+        def call() -> Any:
+            try:
+                return callback(*arguments)
+            finally:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(self._free_threads.release)
+
+        await self._free_threads.acquire()
+        return await in_thread(call, grace=0)
 
 
 def render_fragments(fragments: Mapping[str, Any]) -> str:

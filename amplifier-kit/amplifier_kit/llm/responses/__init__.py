@@ -3,12 +3,11 @@
 `ResponsesProvider` is the base class: a subclass creates the client.
 """
 
-from amplifier_kit.llm.responses.config import ResponsesConfig
-from amplifier_kit.llm.responses.models import EFFORTS, Abilities, abilities_of, describe
+from amplifier_kit.llm.responses.models import Abilities, abilities_of, describe
 from amplifier_kit.llm.responses.provider import RESPONSES_EVENTS, ResponsesProvider
+from amplifier_kit.llm.responses.request import ResponsesConfig
 
 __all__ = [
-    "EFFORTS",
     "RESPONSES_EVENTS",
     "Abilities",
     "ResponsesConfig",

@@ -17,10 +17,10 @@ from amplifier_kit.llm.errors import OPENAI, Wire, read_failure, to_llm_error
 from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer
-from amplifier_kit.llm.responses.config import ResponsesConfig
 from amplifier_kit.llm.responses.models import Abilities, abilities_of, describe
 from amplifier_kit.llm.responses.request import (
     Item,
+    ResponsesConfig,
     build_payload,
     chain_key,
     digest_history,
