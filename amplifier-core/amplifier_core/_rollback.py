@@ -5,16 +5,11 @@ A `Ledger` records how to undo each registration; an `Attempt` also compares mou
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from amplifier_core.bounded_call import maybe_await, running_task
-from amplifier_core.data import describe
+from amplifier_core.bounded_call import run_all
 from amplifier_core.trace import current_scope
-
-logger = logging.getLogger(__name__)
 
 Undo = Callable[[], Any]
 
@@ -108,29 +103,6 @@ class _Put:
                 self._table[self._key] = self._before
             else:
                 del self._table[self._key]
-
-
-async def run_all(functions: Iterable[Callable[[], Any]]) -> None:
-    """Run every function whatever the others do, awaiting what can be awaited.
-
-    Exceptions are logged. The first KeyboardInterrupt, SystemExit or CancelledError is raised after all have run, and
-    a cancellation of this task that a function kept to itself is raised again.
-    """
-    task = running_task()
-    cancels = task.cancelling() if task is not None else 0
-    fatal: BaseException | None = None
-    for function in functions:
-        try:
-            await maybe_await(function())
-        except Exception as error:
-            logger.error("Error during cleanup: %s", describe(error), exc_info=error)
-        except BaseException as error:
-            if fatal is None:
-                fatal = error
-    if fatal is None and task is not None and task.cancelling() > cancels:
-        fatal = asyncio.CancelledError()
-    if fatal is not None:
-        raise fatal
 
 
 def append(items: list[Any], item: Any) -> Undo:

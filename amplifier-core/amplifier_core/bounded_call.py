@@ -12,7 +12,7 @@ import asyncio
 import logging
 import math
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from inspect import isawaitable
@@ -41,7 +41,7 @@ _is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 
 
 class ForeignCancelled(Exception):
-    """Foreign code ended in a CancelledError (or GeneratorExit) that no outside code had requested."""
+    """Foreign code ended in a CancelledError that no outside code had requested."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(f"it ended in a {type(error).__name__} that no outside code had requested")
@@ -98,7 +98,7 @@ def call(
     """Call `function` in a copied context, and await the result if it is awaitable.
 
     `task` is `running_task()`, fetched by the caller once for many calls; `deadline` is in seconds. Raises whatever the
-    function raises, apart from a CancelledError that it caused itself, which becomes ForeignCancelled; DeadlineExceeded
+    function raises, apart from a CancelledError that it raised itself, which becomes ForeignCancelled; DeadlineExceeded
     past the deadline; CancelledError when the outer task was cancelled meanwhile, even if the function swallowed it. A
     function that blocks without awaiting cannot be interrupted.
     """
@@ -106,228 +106,132 @@ def call(
     if cancels:
         yield  # a pending cancellation arrives here, so that it is not blamed on the function
     context = copy_context()
-    waited = False  # before the first wait, only the function itself can have cancelled the task
+    watch: _Deadline | None = None
+    failure: BaseException | None = None
     try:
         outcome = context.run(function, *arguments)
         kind = type(outcome)
-        if kind is not _COROUTINE and kind not in PLAIN and isawaitable(outcome):
+        if kind is not _COROUTINE:
+            if kind in PLAIN or not isawaitable(outcome):
+                return outcome
             outcome = maybe_await(outcome)
-            kind = _COROUTINE
-        if kind is _COROUTINE:
-            try:
-                pending = context.run(outcome.send, None)
-            except StopIteration as stop:
-                outcome = stop.value
-            else:
-                waited = True
-                outcome = yield from _drive(context, outcome, pending, task, cancels, deadline)
-    except INTERRUPTS:
+        try:
+            pending = context.run(outcome.send, None)
+        except StopIteration as stop:
+            return stop.value
+        if deadline is not None and task is not None:
+            watch = _Deadline(deadline, task)
+        outcome = yield from _drive(context, outcome, pending, watch)
+    except FATAL:
         raise
     except BaseException as error:
-        if waited and isinstance(error, GeneratorExit):
-            raise
-        if task is not None and task.cancelling() > cancels:
-            if waited:  # whatever the function made of it, the outer task was cancelled
-                raise asyncio.CancelledError from error
-            yield from _absorb(task, cancels)
-        if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
-            raise ForeignCancelled(error) from error
-        raise
-    if task is not None and task.cancelling() > cancels:
-        if waited:
-            raise asyncio.CancelledError
-        yield from _absorb(task, cancels)
-    return outcome
-
-
-class _Raised:
-    """An exception that a function raised before its first await."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-def begin(function: Callable[[], Any]) -> Any:
-    """Call `function` in a copied context; a result whose type is in PLAIN is final, any other goes to `finish`.
-
-    Together they do what `call` does without a deadline, at half the cost for functions that do not wait.
-    """
-    try:
-        return copy_context().run(function)
-    except INTERRUPTS:
-        raise
-    except BaseException as error:
-        return _Raised(error)
-
-
-@types.coroutine
-def finish(task: asyncio.Task[Any] | None, cancels: int, outcome: Any) -> Generator[Any, Any, Any]:
-    """Return or raise the outcome of a function that `begin` called when `task` had `cancels` pending cancellations."""
-    if task is not None and task.cancelling() > cancels:
-        yield from _absorb(task, cancels)
-    if type(outcome) is not _Raised:
-        return (yield from call(task, None, lambda: outcome))
-    if isinstance(outcome.error, (asyncio.CancelledError, GeneratorExit)):
-        raise ForeignCancelled(outcome.error) from outcome.error
-    raise outcome.error
-
-
-def _absorb(task: asyncio.Task[Any], cancels: int) -> Generator[None, Any, None]:
-    """Undo a cancellation that foreign code requested for the task that runs it."""
-    while task.cancelling() > cancels:
-        task.uncancel()
-    try:
-        yield  # one turn of the loop: the request that is already on its way arrives here
-    except asyncio.CancelledError:
-        if task.cancelling() > cancels:
-            raise  # the outer task was cancelled as well
-
-
-def _drive(
-    context: Context,
-    coroutine: Coroutine[Any, Any, Any],
-    pending: Any,
-    task: asyncio.Task[Any] | None,
-    cancels: int,
-    deadline: float | None,
-) -> Generator[Any, Any, Any]:
-    """Run a coroutine that awaits `pending` to its end, step by step in `context`, yielding what it awaits."""
-    watch = _Deadline(deadline, task) if deadline is not None else None
-    try:
-        while True:
-            if task is not None:
-                while task.cancelling() > cancels:  # it cancelled its own carrier: it alone will hear of that, below
-                    task.uncancel()
-            try:
-                value = (yield pending) if watch is None else (yield from watch.wait(pending))
-                step: Callable[[Any], Any] = coroutine.send
-            except GeneratorExit:
-                context.run(coroutine.close)
-                raise
-            except BaseException as error:
-                if watch is not None and watch.abandoned:
-                    _abandon(context, coroutine)
-                    raise watch.error() from None
-                step, value = coroutine.throw, error
-            cancels = 0 if task is None else task.cancelling()
-            try:
-                pending = context.run(step, value)
-            except StopIteration as stop:
-                if task is not None and task.cancelling() > cancels:
-                    yield from _absorb(task, cancels)
-                if watch is not None and watch.expired:
-                    raise watch.error() from None
-                return stop.value
-            except INTERRUPTS:
-                raise
-            except BaseException as error:
-                if task is not None and task.cancelling() > cancels:
-                    yield from _absorb(task, cancels)
-                if watch is not None and watch.expired:
-                    raise watch.error() from error
-                if isinstance(error, GeneratorExit):
-                    raise ForeignCancelled(error) from error
-                raise
+        failure = error
     finally:
         if watch is not None:
             watch.close()
+    if task is not None and task.cancelling() > cancels:
+        raise asyncio.CancelledError from failure  # whatever the function made of it, the outer task was cancelled
+    if watch is not None and watch.cancels:
+        raise DeadlineExceeded(f"timeout after {watch.seconds:g} s") from failure
+    if isinstance(failure, asyncio.CancelledError):
+        raise ForeignCancelled(failure) from failure
+    if failure is not None:
+        raise failure
+    return outcome
+
+
+def begin(function: Callable[[], Any]) -> Any:
+    """Call `function` in a copied context and return its result, which `call` can await; cheaper than `call`."""
+    try:
+        return copy_context().run(function)
+    except asyncio.CancelledError as error:
+        raise ForeignCancelled(error) from error
+
+
+def _drive(
+    context: Context, coroutine: Coroutine[Any, Any, Any], pending: Any, watch: _Deadline | None
+) -> Generator[Any, Any, Any]:
+    """Run a coroutine that awaits `pending` to its end, step by step in `context`, yielding what it awaits."""
+    while True:
+        try:
+            value = yield pending
+            step: Callable[[Any], Any] = coroutine.send
+        except GeneratorExit:
+            context.run(coroutine.close)
+            raise
+        except BaseException as error:
+            if watch is not None and watch.cancels > 1:
+                _abandon(context, coroutine)
+                raise
+            step, value = coroutine.throw, error
+        try:
+            pending = context.run(step, value)
+        except StopIteration as stop:
+            return stop.value
 
 
 def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:
     """Close a coroutine that ignored its cancellation. The caller reports the timeout; log only a failure to close."""
     try:
         context.run(coroutine.close)
-    except INTERRUPTS:
-        raise
-    except BaseException as error:
+    except Exception as error:
         # By name: a log record that holds the coroutine itself would keep it alive.
         name = getattr(coroutine, "__qualname__", "a handler")
         logger.warning("%s was abandoned after its timeout and did not even close: %s", name, describe(error))
 
 
 class _Deadline:
-    """Await what a coroutine awaits, until a deadline and a grace period have passed."""
+    """Cancel the task that runs a coroutine when time is up, and again after a grace period."""
 
-    def __init__(self, seconds: float, task: asyncio.Task[Any] | None) -> None:
+    def __init__(self, seconds: float, task: asyncio.Task[Any]) -> None:
         self.seconds = seconds
-        self.expired = False
-        self.abandoned = False
-        self._cancelled = False
+        #: How often the task was cancelled because of this deadline.
+        self.cancels = 0
         self._task = task
-        self._loop = asyncio.get_running_loop()
-        self._gate: asyncio.Future[None] | None = None
+        self._loop = task.get_loop()
         self._started = self._loop.time()
         self._limits_asking = _is_asking.get()
         self._timer = self._loop.call_later(seconds, self._expire)
 
-    def error(self) -> DeadlineExceeded:
-        return DeadlineExceeded(f"timeout after {self.seconds:g} s")
-
     def close(self) -> None:
+        """Stop the timer; the cancellations requested here were ours alone and are withdrawn."""
         self._timer.cancel()
+        for _ in range(self.cancels):
+            self._task.uncancel()
 
     def _expire(self) -> None:
-        if not self.expired and (more := self._extension()) > 0:
+        if not self.cancels and (more := self._extension()) > 0:
             self._timer = self._loop.call_later(more, self._expire)
             return
-        self.abandoned = self.expired
-        self.expired = True
+        self.cancels += 1
+        self._task.cancel()
         self._timer = self._loop.call_later(GRACE, self._expire)
-        self._open()
 
     def _extension(self) -> float:
         """Return by how many seconds the deadline is extended because a person was asked meanwhile."""
-        until = _asked_until.get(self._task) if self._task is not None else None
+        until = _asked_until.get(self._task)
         if until is None or until < self._started or self._limits_asking:
             return 0
         return self.seconds if until == math.inf else until + self.seconds - self._loop.time()
 
-    def _open(self, _done: object = None) -> None:
-        if self._gate is not None and not self._gate.done():
-            self._gate.set_result(None)
 
-    def _must_cancel_now(self) -> bool:
-        """Return True once after the deadline, when the coroutine is to be cancelled."""
-        is_new = self.expired and not self._cancelled
-        self._cancelled = self.expired
-        return is_new
+async def run_all(functions: Iterable[Callable[[], Any]], what: str = "Error during cleanup") -> None:
+    """Run every function whatever the others do, awaiting what can be awaited.
 
-    def _can_be_awaited(self, pending: Any) -> bool:
-        """Return whether `pending` is a future that this task can wait for."""
-        if pending is self._task or not getattr(pending, "_asyncio_future_blocking", False):
-            return False
-        return pending.get_loop() is self._loop
-
-    def wait(self, pending: Any) -> Generator[Any, Any, Any]:
-        """Wait for `pending` as asyncio would, passing cancellations on to it; the deadline is one of them.
-
-        Raises CancelledError when there is nothing to pass it on to, and when the grace is over.
-        """
-        if not self._can_be_awaited(pending):
-            value = yield pending
-            if self._must_cancel_now() or self.abandoned:
-                raise asyncio.CancelledError
-            return value
-        # Waiting on a gate, not on `pending`: an inner task that ignores its cancellation must not hold us. asyncio has
-        # no public way to take a future over that a coroutine already waits for, and this attribute is what every task
-        # resets (test_inner_task_that_ignores_cancellation shows that nothing less is enough).
-        pending._asyncio_future_blocking = False
-        pending.add_done_callback(self._open)
+    Exceptions are logged. The first KeyboardInterrupt, SystemExit or CancelledError is raised after all have run, and
+    a cancellation of this task that a function kept to itself is raised again.
+    """
+    task = running_task()
+    cancels = task.cancelling() if task is not None else 0
+    fatal: BaseException | None = None
+    for function in functions:
         try:
-            while not pending.done():
-                if self._must_cancel_now() or self.abandoned:
-                    pending.cancel()
-                    if self.abandoned:
-                        raise asyncio.CancelledError
-                    continue
-                self._gate = self._loop.create_future()
-                try:
-                    yield from self._gate
-                except asyncio.CancelledError:
-                    if not pending.cancel():
-                        raise
-        finally:
-            pending.remove_done_callback(self._open)
-        return None
+            await maybe_await(function())
+        except Exception as error:
+            logger.error("%s: %s", what, describe(error), exc_info=error)
+        except BaseException as error:
+            fatal = fatal or error
+    if fatal is None and task is not None and task.cancelling() > cancels:
+        fatal = asyncio.CancelledError()
+    if fatal is not None:
+        raise fatal

@@ -6,16 +6,12 @@ steps; parents pass it to children.
 
 from __future__ import annotations
 
-import logging
-from asyncio import CancelledError
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any
 
-from amplifier_core.bounded_call import FATAL, call, running_task
-from amplifier_core.data import describe
-
-logger = logging.getLogger(__name__)
+from amplifier_core.bounded_call import call, run_all, running_task
 
 
 class CancellationState(Enum):
@@ -127,16 +123,5 @@ class CancellationToken:
         CancelledError that a callback raises itself is its failure.
         """
         task = running_task()
-        fatal: BaseException | None = None
-        for callback in list(self._callbacks):
-            try:
-                await call(task, None, callback)
-            except GeneratorExit:
-                raise
-            except (CancelledError, *FATAL) as error:
-                if fatal is None:
-                    fatal = error
-            except BaseException as error:
-                logger.warning("Cancellation callback %s failed: %s", describe(callback), describe(error))
-        if fatal is not None:
-            raise fatal
+        calls = [partial(call, task, None, callback) for callback in self._callbacks]
+        await run_all(calls, "Cancellation callback failed")

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Self
 
 from amplifier_core import _verdicts, authorization
 from amplifier_core._log import LogPipe, Processor, Sink, build_record
-from amplifier_core._rollback import Ledger, append, remove_identical, run_all
+from amplifier_core._rollback import Ledger, append, remove_identical
 from amplifier_core._syscalls import Fragments, emit, get_context, mount, register_hook, set_context_fragment, unmount
 from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
-from amplifier_core.bounded_call import FATAL, PLAIN, begin, finish, maybe_await, running_task
+from amplifier_core.bounded_call import FATAL, PLAIN, begin, call, maybe_await, run_all, running_task
 from amplifier_core.cancellation import CancellationToken
 from amplifier_core.data import describe
 from amplifier_core.hooks import HookRegistry
@@ -305,17 +305,13 @@ class ModuleCoordinator:
 
         A contributor that fails is logged and skipped.
         """
-        task = running_task()
-        cancels = 0 if task is None else task.cancelling()
-        if cancels:
-            await asyncio.sleep(0)  # a pending cancellation arrives here, so that it is not blamed on a contributor
         collected: list[Any] = []
         with open_module(self, None):
             for contributor in list(self._channels.get(channel, ())):
                 try:
                     given = begin(contributor["callback"])
-                    if type(given) not in PLAIN or (task is not None and task.cancelling() > cancels):
-                        given = await finish(task, cancels, given)
+                    if type(given) not in PLAIN:
+                        given = await call(running_task(), None, maybe_await, given)
                 except (asyncio.CancelledError, *FATAL):
                     raise
                 except BaseException as error:

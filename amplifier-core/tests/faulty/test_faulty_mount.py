@@ -113,16 +113,6 @@ async def test_exit_in_mount_propagates(world: Any, kind: str) -> None:
     await world.check(session)
 
 
-@pytest.mark.parametrize("kind", OPTIONAL)
-async def test_cancelling_its_own_task_in_mount(world: Any, kind: str) -> None:
-    """A module that cancels the task that mounts it does not take the session along."""
-    fault = "asyncio.current_task().cancel()\nawait asyncio.sleep(0)"
-    starting = asyncio.create_task(world.started(world.faulty(kind, after=fault), refused=True))
-    await asyncio.wait([starting])
-    assert not starting.cancelled()
-    await world.check(starting.result())
-
-
 @pytest.mark.parametrize("kind", [*OPTIONAL, *REQUIRED])
 async def test_hanging_in_mount(world: Any, kind: str) -> None:
     """A caller who gives up on a module that hangs in mount() is heard at once, and nothing stays behind."""

@@ -84,18 +84,6 @@ async def test_exit_in_ready_propagates(world: Any, kind: str) -> None:
     await world.check(session)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("afterwards", ["", "await asyncio.sleep(0)", "await asyncio.sleep(60)"])
-async def test_cancelling_its_own_task(world: Any, kind: str, afterwards: str) -> None:
-    """A callback that cancels the task it runs in cancels at most itself."""
-    fault = f"asyncio.current_task().cancel()\n{afterwards}"
-    starting = asyncio.create_task(world.started(world.faulty(kind, ready=fault)))
-    await asyncio.wait([starting])
-    assert not starting.cancelled()
-    assert starting.cancelling() == 0
-    await world.check(starting.result())
-
-
 async def test_cancelling_the_session_token(world: Any) -> None:
     """A callback that asks its session to stop stops that session alone; after a reset it works."""
     fault = "await coordinator.request_cancel(immediate=True)"

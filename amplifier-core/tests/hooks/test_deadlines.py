@@ -135,29 +135,6 @@ async def test_late_gate_denies(hurried: HookRegistry, handler: Any) -> None:
     assert (result.action, result.reason) == ("deny", "Gate 'gate' failed: timeout after 0.02 s")
 
 
-async def test_inner_task_that_ignores_cancellation(hurried: HookRegistry, reports: Any) -> None:
-    """Not even a task that ignores its cancellation can hold the emit when a handler waits for it."""
-    release = asyncio.Event()
-    inner: list[asyncio.Task[Any]] = []
-
-    async def ignoring() -> None:
-        while not release.is_set():
-            try:
-                await release.wait()
-            except asyncio.CancelledError:
-                continue
-
-    async def handler(event: str, data: Any) -> None:
-        inner.append(asyncio.create_task(ignoring()))
-        await inner[0]
-
-    hurried.register("x:y", handler, name="late")
-    assert (await hurried.emit("x:y", {})).action == "continue"
-    assert "timeout" in reports.texts[0]
-    release.set()
-    await inner[0]
-
-
 async def test_not_even_closing_helps(hurried: HookRegistry, reports: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler that swallows everything, its own closing included, is left behind too."""
     monkeypatch.setattr("sys.unraisablehook", lambda unraisable: None)  # the interpreter's last word on such code

@@ -41,7 +41,7 @@ def group() -> BaseException:
 
 ERRORS: list[Callable[[], BaseException]] = [
     *(ValueError, Odd, Speechless, Unreadable, group, RecursionError, MemoryError, StopAsyncIteration),
-    *(asyncio.CancelledError, GeneratorExit, NotImplementedError, AssertionError, asyncio.InvalidStateError),
+    *(asyncio.CancelledError, NotImplementedError, AssertionError, asyncio.InvalidStateError),
     lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
 ]
 
