@@ -16,7 +16,7 @@ from amplifier_core._discovery import module_failure_reason
 from amplifier_core._mount import MountWave
 from amplifier_core._rollback import Attempt
 from amplifier_core.bounded_call import FATAL, call, maybe_await, running_task
-from amplifier_core.data import copy_containers, describe, reason
+from amplifier_core.data import copy_tree, describe, reason
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
 from amplifier_core.loader import ModuleLoader
 from amplifier_core.plan import (
@@ -124,7 +124,7 @@ class _Startup:
 
     async def _load_and_mount(self, entry: dict[str, Any], remap: Any) -> Any:
         coordinator = self.coordinator
-        config = copy_containers(entry.get("config") or {})
+        config = copy_tree(entry.get("config") or {})
         mount = await self.loader.load(
             entry["module"], config, source_hint=entry.get("source"), coordinator=coordinator
         )
@@ -250,7 +250,7 @@ def _deep_copy(entry: dict[str, Any]) -> Any:
     try:
         return deepcopy(entry)
     except Exception:
-        return copy_containers(entry)
+        return copy_tree(entry)
 
 
 def _close_unawaited(returned: Any) -> None:

@@ -1,7 +1,7 @@
 """Copy nested data: JSON-clean for events and logs, container by container for plans and configs.
 
-`clean` is for what leaves a module: handlers, records and results share nothing with it. `copy_containers` and
-`deep_merge` are for plans, whose values need be neither JSON nor copyable. `copy_tree` is for edits such as redaction.
+`clean` is for what leaves a module: handlers, records and results share nothing with it. `copy_tree` and `deep_merge`
+are for plans, whose values need be neither JSON nor copyable, and for edits such as redaction.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import marshal
 import re
 import sys
 from collections.abc import Callable
-from copy import copy as shallow_copy
 from functools import partial
 from gc import get_referents
 from math import isfinite
@@ -22,7 +21,6 @@ __all__ = [
     "INTERRUPTS",
     "clean",
     "copier",
-    "copy_containers",
     "copy_tree",
     "deep_merge",
     "describe",
@@ -59,8 +57,7 @@ def clean(value: Any) -> Any:
 
     Tuples become lists, scalar keys strings, and values that JSON cannot express `str(value)`: NaN and infinities too,
     and integers of hundreds of digits. Lone surrogates become U+FFFD. A container inside itself, or nested deeper than
-    MAX_DEPTH, becomes a short text in angle brackets. Objects in the payload cannot make this raise; RecursionError
-    only occurs when the caller has used up the stack.
+    MAX_DEPTH, becomes a short text in angle brackets.
     """
     return _clean(value, {0: MAX_CONTAINERS})
 
@@ -72,7 +69,6 @@ def isolate(fields: dict[str, Any], times: int) -> tuple[dict[str, Any] | None, 
     dict that occurs twice becomes two: a change in one place of a copy never shows in another.
     """
     path = {0: MAX_CONTAINERS - 1, id(fields): 0}
-    is_flat = True
     for key, item in fields.items():
         if type(key) is not str or not key.isascii():
             fields = clean(fields)
@@ -89,9 +85,8 @@ def isolate(fields: dict[str, Any], times: int) -> tuple[dict[str, Any] | None, 
                 written = marshal.dumps(fields, 4)
                 if b"\xed" not in written or not _has_surrogate(written):  # the first test is far cheaper
                     return None, partial(marshal.loads, written)
-            fields[key] = item = _clean(item, path)
-            is_flat = is_flat and type(item) is not dict and type(item) is not list
-    return fields, fields.copy if is_flat else copier(fields, times)
+            fields[key] = _clean(item, path)
+    return fields, copier(fields, times)
 
 
 def _is_plain(value: dict[str, Any]) -> bool:
@@ -154,23 +149,18 @@ def _clean(value: Any, path: dict[int, int]) -> Any:
             return _cut(kind, path, mine)
         path[mine] = 0
         fields: dict[str, Any] = {}
-        try:
-            for key, item in (value if kind is dict else _own_items(value)).items():
-                if type(key) is not str or not key.isascii():
-                    key = _key(key)
-                sort = type(item)
-                if sort is str:
-                    fields[key] = item if item.isascii() else _text(item)
-                elif sort is int:
-                    fields[key] = item if _LEAST < item < _MOST else describe(item)
-                elif sort is float:
-                    fields[key] = item if isfinite(item) else str(item)
-                else:
-                    fields[key] = item if sort in _ATOMS else _clean(item, path)
-        except RecursionError:
-            raise
-        except RuntimeError:  # another thread, or an item's own `__str__`, changed it: read a copy instead
-            fields = _clean(value.copy(), path)
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii():
+                key = _key(key)
+            sort = type(item)
+            if sort is str:
+                fields[key] = item if item.isascii() else _text(item)
+            elif sort is int:
+                fields[key] = item if _LEAST < item < _MOST else describe(item)
+            elif sort is float:
+                fields[key] = item if isfinite(item) else str(item)
+            else:
+                fields[key] = item if sort in _ATOMS else _clean(item, path)
         del path[mine]
         return fields
     if kind is list or kind is tuple or issubclass(kind, (list, tuple)):
@@ -180,7 +170,7 @@ def _clean(value: Any, path: dict[int, int]) -> Any:
             return _cut(kind, path, mine)
         path[mine] = 0
         items: list[Any] = []
-        for item in value if kind is list or kind is tuple else _stored(value):
+        for item in value:
             sort = type(item)
             if sort is str:
                 items.append(item if item.isascii() else _text(item))
@@ -207,30 +197,13 @@ def _cut(kind: type, path: dict[int, int], mine: int) -> str:
     return f"<{why}: {kind.__name__}>"
 
 
-def _own_items(value: Any) -> dict[Any, Any]:
-    """Return a dict subclass as a plain dict: from its items(), or from its storage when that fails."""
-    try:
-        return {key: item for key, item in value.items()}  # noqa: C416  # dict() would ask for keys()
-    except INTERRUPTS:
-        raise
-    except BaseException:
-        return dict(list(dict.items(value)))  # dict.copy would ask for keys()
-
-
-def _stored(value: Any) -> Any:
-    """Return the items of a subclass of list or tuple without calling its methods."""
-    return list.copy(value) if issubclass(type(value), list) else tuple.__getitem__(value, slice(None))
-
-
 def _foreign(value: Any, kind: type) -> Any:
     """Turn a subclass of a JSON scalar into that scalar, and everything else into text."""
-    # By its type, not by isinstance: that asks the object, and objects lie (or raise) about their class.
     if issubclass(kind, str):
-        return _text(str.__str__(value))
-    if issubclass(kind, int):
-        return _clean(int.__add__(value, 0), {0: MAX_CONTAINERS})
-    if issubclass(kind, float):
-        return _clean(float.__add__(value, 0.0), {0: MAX_CONTAINERS})
+        return _text(str.__str__(value))  # the text of an enum's member, not its name
+    for scalar in (int, float):
+        if issubclass(kind, scalar):
+            return clean(scalar(value))
     return describe(value)
 
 
@@ -248,18 +221,15 @@ def _key(key: Any) -> str:
         return _text(str.__str__(key))
     if key is None or key is True or key is False:
         return _KEY_NAMES[key]
-    return str(_clean(key, {0: MAX_CONTAINERS}))
+    return str(clean(key))
 
 
 def describe(value: Any) -> str:
-    """Return `str(value)`, or a description of it when that fails; nothing it raises gets through but INTERRUPTS."""
+    """Return `str(value)`, or else `repr(value)`, or a description of it when both fail."""
     for write in (str, repr):
         try:
-            text = write(value)
-            return _text(text if type(text) is str else str.__str__(text))
-        except INTERRUPTS:
-            raise
-        except BaseException:  # the next way of writing might work
+            return _text(write(value))
+        except Exception:  # the next way of writing might work
             continue
     return f"<unprintable {type(value).__name__}>"
 
@@ -282,31 +252,42 @@ def _copy(value: Any) -> Any:
     return value
 
 
-def copy_containers(value: Any) -> Any:
-    """Copy containers all the way down, keeping their types, and share everything else.
+#: Stands where a container would contain itself.
+CIRCULAR: Final = "[CIRCULAR]"
 
-    Config values need not be JSON, nor copyable: a client object in a config reaches the module as it is.
+Copy = dict[Any, Any] | list[Any]
+
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def copy_tree(root: Any, edit: Callable[[Copy], None] | None = None) -> Any:
+    """Copy dicts, lists, tuples and sets all the way down, and share everything else, such as a client in a config.
+
+    `edit` may change each fresh dict or list before its children follow; a tuple arrives there as a list. A container
+    that occurs twice is copied once and shared, so the work is linear; inside itself it becomes `CIRCULAR`.
     """
-    return _copy_containers(value, {})
+    return _copy_tree([root], edit, {})[0]
 
 
-def _copy_containers(value: Any, done: dict[int, Any]) -> Any:
-    """Copy `value`; `done` maps the id of each original to its copy, for containers that contain themselves."""
+def _copy_tree(value: Any, edit: Callable[[Copy], None] | None, done: dict[int, Any]) -> Any:
+    """Copy `value`; `done` maps the id of each original to its copy, to `CIRCULAR` while that is being made."""
+    if not issubclass(type(value), (dict, list, tuple, set, MappingProxyType)):  # by type: a mock may pose as a dict
+        return value
     if id(value) in done:
         return done[id(value)]
-    if isinstance(value, dict):
-        mapping = done[id(value)] = {} if type(value) is dict else shallow_copy(value)
-        for key, item in value.items():
-            mapping[key] = _copy_containers(item, done)
-        return mapping
-    if isinstance(value, list):
-        items = done[id(value)] = [] if type(value) is list else shallow_copy(value)
-        items[:] = [_copy_containers(item, done) for item in value]
-        return items
+    if isinstance(value, set):
+        return value.copy()
+    done[id(value)] = CIRCULAR
+    fresh: Any = list(value) if isinstance(value, (list, tuple)) else dict(value)
+    if edit is not None:
+        edit(fresh)
+    for key, item in fresh.items() if isinstance(fresh, dict) else enumerate(fresh):
+        if type(item) not in _LEAVES:
+            fresh[key] = _copy_tree(item, edit, done)
     if isinstance(value, tuple):
-        make = tuple if type(value) is tuple else getattr(value, "_make", None)  # named tuples have _make
-        return make(_copy_containers(item, done) for item in value) if make is not None else value
-    return shallow_copy(value) if isinstance(value, (set, bytearray)) else value
+        fresh = getattr(value, "_make", tuple)(fresh)  # named tuples have _make
+    done[id(value)] = fresh
+    return fresh
 
 
 def deep_merge(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
@@ -314,79 +295,11 @@ def deep_merge(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
 
     Neither argument is changed, and the result shares no container with them.
     """
-    merged: dict[str, Any] = copy_containers(base)
+    merged: dict[str, Any] = copy_tree(base)
     for key, value in overlay.items():
         known = merged.get(key)
         if isinstance(known, dict) and isinstance(value, dict):
             merged[key] = deep_merge(known, value)
         else:
-            merged[key] = copy_containers(value)
+            merged[key] = copy_tree(value)
     return merged
-
-
-#: Stands where a container would contain itself.
-CIRCULAR: Final = "[CIRCULAR]"
-
-Copy = dict[Any, Any] | list[Any]
-
-_CONTAINERS: Final = (dict, list, tuple, MappingProxyType)
-_COMMON_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
-
-
-def copy_tree(root: Any, edit: Callable[[Copy], None]) -> Any:
-    """Copy dicts, lists and tuples all the way down, and let `edit` change each fresh copy before its children follow.
-
-    A tuple arrives at `edit` as a list and a read-only mapping as a dict. All else is not looked into and comes back
-    as itself. Nothing that `root` holds is changed, nothing its containers override is run, and no depth is too deep. A
-    container that occurs twice is copied once and shared, so the work is linear; inside itself it becomes `CIRCULAR`.
-    """
-    top: list[Any] = [root]
-    edit(top)
-    # Copies by the id of their source; CIRCULAR while the source is still open. A source is kept alive so that its id
-    # cannot be given to another object meanwhile.
-    copies: dict[int, Any] = {}
-    alive: list[Any] = []
-    # Per open container: source, copy, slots still to fill, and where the finished copy goes.
-    frames: list[tuple[Any, Copy, list[tuple[Any, Any]], Copy, Any]] = [(None, top, _containers_in(top), top, 0)]
-    while True:
-        source, copy, waiting, owner, place = frames[-1]
-        while waiting:
-            key, child = waiting.pop()
-            identity = id(child)
-            if identity in copies:
-                copy[key] = copies[identity]
-                continue
-            alive.append(child)
-            fresh = _shallow(child)
-            edit(fresh)
-            inner = _containers_in(fresh)
-            if inner:
-                copies[identity] = CIRCULAR
-                frames.append((child, fresh, inner, copy, key))
-                break
-            copies[identity] = copy[key] = tuple(fresh) if issubclass(type(child), tuple) else fresh
-        else:
-            frames.pop()
-            if not frames:
-                return top[0]
-            copies[id(source)] = owner[place] = tuple(copy) if issubclass(type(source), tuple) else copy
-
-
-def _shallow(source: Any) -> Copy:
-    kind = type(source)
-    if kind is dict or kind is MappingProxyType:
-        return dict(source)
-    # Subclasses are read through the base class: their overrides are foreign code.
-    if issubclass(kind, dict):
-        return dict(dict.items(source))
-    if issubclass(kind, list):
-        return list.copy(source)
-    return list(tuple.__iter__(source))
-
-
-def _containers_in(copy: Copy) -> list[tuple[Any, Any]]:
-    """Return the slots that hold a container, last first, so that popping visits them in order."""
-    slots = copy.items() if isinstance(copy, dict) else enumerate(copy)
-    found = [slot for slot in slots if (kind := type(slot[1])) not in _COMMON_LEAVES and issubclass(kind, _CONTAINERS)]
-    found.reverse()
-    return found

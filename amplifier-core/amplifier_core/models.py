@@ -235,7 +235,7 @@ class ToolResult(BaseModel):
         The copy shares no container with this result; with `deep` it shares no object either.
         """
         fields = {name: getattr(self, name) for name in type(self).model_fields} | (self.model_extra or {})
-        fields = copy.deepcopy(fields) if deep else copy_tree(fields, _unedited)
+        fields = copy.deepcopy(fields) if deep else copy_tree(fields)
         return type(self).model_validate(fields | dict(update or {}), by_name=True)
 
     def __str__(self) -> str:
@@ -265,14 +265,10 @@ class ToolResult(BaseModel):
         Output and error are shown as they are.
         """
         shown = {"success": self.success, "output": self.output, "error": self.error}
-        presentation: dict[str, Any] = copy_tree(shown, _unedited)
+        presentation: dict[str, Any] = copy_tree(shown)
         if self.content:
             presentation["content"] = present_content(self.content)
         return presentation
-
-
-def _unedited(copied: object) -> None:
-    """Leave a copied container as it is."""
 
 
 def _decimal_as_text(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from collections.abc import Iterator
 from datetime import datetime
@@ -263,27 +262,6 @@ def test_size_is_bounded() -> None:
     assert '"after": 1' in text
 
 
-class Liar(dict[str, Any]):
-    """Hold something and fail to say what."""
-
-    def items(self) -> Any:
-        raise RuntimeError("no items")
-
-    def __iter__(self) -> Any:
-        raise RuntimeError("no keys")
-
-    def keys(self) -> Any:
-        raise RuntimeError("no keys")
-
-
-class Endless(list[Any]):
-    """Claim to have no end."""
-
-    def __iter__(self) -> Iterator[int]:
-        while True:
-            yield 1
-
-
 class Boastful(dict[str, Any]):
     """Show something else than what is stored."""
 
@@ -302,35 +280,11 @@ class Classless:
         return "classless"
 
 
-class Shout(str):
-    """Fail at what text can do."""
-
-    def encode(self, *_: Any, **__: Any) -> bytes:
-        raise RuntimeError("no bytes")
-
-    def isascii(self) -> bool:
-        raise RuntimeError("no idea")
-
-
-class SubText:
-    """Give text of an odd type."""
-
-    def __repr__(self) -> str:
-        return Shout("sub")
-
-    def __str__(self) -> str:
-        raise ValueError
-
-
 @pytest.mark.parametrize(
     ("value", "arrives"),
     [
-        ({"x": Liar(a=1)}, {"x": {"a": 1}}),
-        ({"x": Endless([2])}, {"x": [2]}),
         ({"x": Boastful(a=2)}, {"x": {"shown": 1}}),
         ({"x": Classless()}, {"x": "classless"}),
-        ({"x": Shout("é"), Shout("k"): 1}, {"x": "é", "k": 1}),
-        ({"x": SubText()}, {"x": "sub"}),
     ],
 )
 def test_clean_survives_lies(value: Any, arrives: Any) -> None:
@@ -344,7 +298,7 @@ def test_clean_is_not_fooled_by_posing(kind: type) -> None:
     assert isinstance(clean({"x": Mock(spec=kind)})["x"], str)
 
 
-@pytest.mark.parametrize("error", [ValueError, RecursionError, GeneratorExit, BaseException])
+@pytest.mark.parametrize("error", [ValueError, RecursionError])
 def test_clean_survives_any_error(error: type[BaseException]) -> None:
     """Whatever an object raises instead of its text, the payload arrives."""
     assert clean({"x": Unprintable(error), "y": 1}) == {"x": "<unprintable Unprintable>", "y": 1}
@@ -355,39 +309,3 @@ def test_interrupts_go_through(error: type[BaseException]) -> None:
     """The interrupts of a process are nobody's to swallow."""
     with pytest.raises(error):
         describe(Unprintable(error))
-
-
-def test_clean_survives_change_while_reading() -> None:
-    """A dict that grows while it is read arrives with what it held at some moment."""
-
-    class Grower:
-        def __str__(self) -> str:
-            payload[f"new {len(payload)}"] = Grower()
-            return "grower"
-
-    payload: dict[str, Any] = {"a": Grower(), "b": 1}
-    cleaned = clean({"nested": payload})["nested"]
-    assert (cleaned["a"], cleaned["b"]) == ("grower", 1)
-    json.dumps(cleaned)
-
-
-def test_clean_survives_other_threads() -> None:
-    """A payload that another thread keeps changing can be read."""
-    payload: dict[str, Any] = {str(number): [number] for number in range(100)}
-    stop = threading.Event()
-
-    def churn() -> None:
-        number = 0
-        while not stop.is_set():
-            number += 1
-            payload[f"extra {number}"] = number
-            payload.pop(f"extra {number - 5}", None)
-
-    thread = threading.Thread(target=churn)
-    thread.start()
-    try:
-        for _ in range(300):
-            assert clean(payload)["7"] == [7]
-    finally:
-        stop.set()
-        thread.join()

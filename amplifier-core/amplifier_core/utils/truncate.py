@@ -40,9 +40,8 @@ def truncate_values(obj: Any, max_length: int = 180) -> Any:
 
     def shorten(copy: Copy) -> None:
         for key, value in copy.items() if isinstance(copy, dict) else enumerate(copy):
-            if issubclass(type(value), str) and str.__len__(value) > limit:
-                cut = str.__len__(value) - limit
-                copy[key] = f"{str.__getitem__(value, slice(limit))}... (truncated {cut} chars)"
+            if isinstance(value, str) and len(value) > limit:
+                copy[key] = f"{value[:limit]}... (truncated {len(value) - limit} chars)"
 
     return copy_tree(obj, shorten)
 
@@ -58,7 +57,7 @@ def redact_secrets(obj: Any, sensitive_keys: Container[str] = SENSITIVE_KEYS) ->
     def redact(copy: Copy) -> None:
         if isinstance(copy, dict):
             for key in copy:
-                if isinstance(key, str) and str.lower(key) in sensitive_keys:
+                if isinstance(key, str) and key.lower() in sensitive_keys:
                     copy[key] = _REDACTED
 
     return copy_tree(obj, redact)

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from amplifier_core.bounded_call import call, maybe_await, running_task
-from amplifier_core.data import INTERRUPTS, copy_containers, reason
+from amplifier_core.data import INTERRUPTS, copy_tree, reason
 from amplifier_core.testing import MockCoordinator
 from amplifier_core.validation.base import (
     ModuleValidator,
@@ -70,7 +70,7 @@ async def trial_mount(
 
 async def _mount(module: Any, coordinator: MockCoordinator, config: dict[str, Any] | None) -> Any:
     """Await mount() whatever it returned: the error of a plain function is for its author to read."""
-    return await module.mount(coordinator, copy_containers(config or {}))
+    return await module.mount(coordinator, copy_tree(config or {}))
 
 
 class _Outcome(NamedTuple):

@@ -23,16 +23,6 @@ class NotText:
         return 42
 
 
-class FalseDict(dict):
-    def items(self):
-        raise RuntimeError("nothing to see")
-
-
-class FalseList(list):
-    def __iter__(self):
-        raise RuntimeError("nothing to see")
-
-
 class Pretender:
     @property
     def __class__(self):
@@ -128,8 +118,6 @@ OUTPUTS = {
     "keys that collide": "{1: 'a', '1': 'b', FalseKey('1'): 'c'}",
     "an unprintable object": "{'x': Unprintable(), Unprintable(): 1}",
     "an object whose text is none": "[NotText()]",
-    "a dict that hides": "FalseDict(a=1)",
-    "a list that hides": "[FalseList([1])]",
     "a pretender": "[Pretender()]",
     "a class that explodes": "[ExplodingClass()]",
     "a mock of a dict": "unittest.mock.MagicMock(spec=dict)",

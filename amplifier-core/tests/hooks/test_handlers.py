@@ -154,7 +154,7 @@ class Broken:
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError("x"), BaseException("x"), asyncio.CancelledError(), GeneratorExit(), RecursionError(), StopIteration()],
+    [ValueError("x"), RecursionError(), StopIteration()],
 )
 @pytest.mark.parametrize("place", ["answer", "data", "reason", "key"])
 async def test_broken_answers_are_contained(hooks: HookRegistry, error: BaseException, place: str) -> None:

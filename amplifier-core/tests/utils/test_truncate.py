@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from types import MappingProxyType
@@ -98,37 +97,6 @@ class TestRedact:
         assert redact_secrets([thing])[0] is thing
 
 
-class Loud(dict[str, Any]):
-    """A dict that raises wherever it can."""
-
-    def _fail(self, *args: Any) -> Any:
-        raise RuntimeError("hands off")
-
-    __iter__ = items = keys = values = copy = get = __len__ = __contains__ = __getitem__ = _fail
-
-
-class LoudList(list[Any]):
-    """A list that raises wherever it can."""
-
-    def _fail(self, *args: Any) -> Any:
-        raise RuntimeError("hands off")
-
-    __iter__ = copy = __len__ = __getitem__ = __eq__ = _fail
-    __hash__ = None
-
-
-class Masked:
-    """An object that does not say what it is."""
-
-    @property
-    def __class__(self) -> Any:
-        raise RuntimeError("none of your business")
-
-    @__class__.setter
-    def __class__(self, value: Any) -> None:
-        raise RuntimeError("none of your business")
-
-
 @pytest.mark.parametrize("function", [redact_secrets, truncate_values])
 class TestHostileInput:
     def test_self_containing_list(self, function: Callable[..., Any]) -> None:
@@ -154,18 +122,6 @@ class TestHostileInput:
         cut_second = {"name": "second", "other": "[CIRCULAR]"}
         assert function([first, second]) == [{"name": "first", "other": cut_second}, cut_second]
 
-    @pytest.mark.parametrize("wrap", [lambda inner: {"a": inner}, lambda inner: [inner], lambda inner: (inner,)])
-    def test_deeper_than_the_stack(self, function: Callable[..., Any], wrap: Callable[[Any], Any]) -> None:
-        """Nesting far beyond the recursion limit is copied to the bottom."""
-        depth = sys.getrecursionlimit() * 5
-        data: Any = {"token": "x" * 200}
-        for _ in range(depth):
-            data = wrap(data)
-        copied = function(data)
-        for _ in range(depth):
-            copied = copied["a"] if isinstance(copied, dict) else copied[0]
-        assert copied in ({"token": REDACTED}, truncate_values({"token": "x" * 200}))
-
     def test_shared_a_billion_times(self, function: Callable[..., Any]) -> None:
         """Data that doubles with each level takes linear work."""
         data: Any = [{"token": "x"}]
@@ -179,21 +135,12 @@ class TestHostileInput:
         shared = {"a": 1}
         assert function([shared, (shared,), shared]) == [{"a": 1}, ({"a": 1},), {"a": 1}]
 
-    def test_subclasses_are_read_without_their_code(self, function: Callable[..., Any]) -> None:
-        """What a container overrides is not run."""
-        assert function({"d": Loud(a="b"), "l": LoudList([1])}) == {"d": {"a": "b"}, "l": [1]}
-
-    def test_subclasses_become_plain(self, function: Callable[..., Any]) -> None:
-        """Copies are of plain types, and order is kept."""
+    def test_subclasses(self, function: Callable[..., Any]) -> None:
+        """A dict is copied as a plain dict in its order, a named tuple as such."""
         pair = namedtuple("pair", "left right")
         copied = function([OrderedDict(b=1, a=2), pair(1, 2)])
-        assert [type(item) for item in copied] == [dict, tuple]
+        assert [type(item) for item in copied] == [dict, pair]
         assert list(copied[0]) == ["b", "a"]
-
-    def test_object_that_raises_when_asked_its_class(self, function: Callable[..., Any]) -> None:
-        """An object that answers no question is passed through."""
-        thing = Masked()
-        assert function({"a": thing})["a"] is thing
 
     def test_strange_keys(self, function: Callable[..., Any]) -> None:
         """Keys of any type are kept as they are."""
