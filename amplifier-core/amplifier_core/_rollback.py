@@ -6,12 +6,17 @@ A `Ledger` records how to undo each registration; an `Attempt` also compares mou
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from amplifier_core.bounded_call import run_all
 from amplifier_core.trace import current_scope
 
 Undo = Callable[[], Any]
+
+
+#: Where a table had no entry.
+_MISSING: Final = object()
 
 
 class _Step(NamedTuple):
@@ -41,9 +46,9 @@ class Ledger:
 
     def put(self, table: dict[str, Any], key: str, value: Any) -> None:
         """Set an entry of `table`. Undoing it restores the entry it replaced, unless that was undone as well."""
-        put = _Put(self, table, key, value)
+        before = table.get(key, _MISSING)
         table[key] = value
-        self.note(put)
+        self.note(_Put(self._steps, self._count, table, key, value, before))
 
     def mark(self) -> int:
         """Return a position to pass to `undo` later."""
@@ -52,57 +57,44 @@ class Ledger:
     def knows(self, module_id: str) -> bool:
         return any(step.module == module_id for step in self._steps)
 
+    def is_alone(self, since: int) -> bool:
+        """Return whether nothing that was recorded since a mark remains."""
+        return all(step.number < since for step in self._steps)
+
     async def undo(self, module_id: str | None = None, since: int = 0) -> None:
         """Undo what a module registered, or every module, since a mark; newest first."""
-        mine: list[_Step] = []
-        others: list[_Step] = []
-        for step in self._steps:
-            undone = step.number >= since and module_id in (None, step.module)
-            (mine if undone else others).append(step)
-        self._steps = others
+        mine = [step for step in self._steps if step.number >= since and module_id in (None, step.module)]
+        self._steps[:] = [step for step in self._steps if step not in mine]
         await run_all(step.undo for step in reversed(mine))
 
     def clear(self) -> None:
         self._steps.clear()
 
-    def covering(self, put: _Put) -> _Put | None:
-        """Return the entry that replaced `put` and would restore it, if there is one."""
-        for step in self._steps:
-            other = step.undo
-            if isinstance(other, _Put) and other.covers(put):
-                return other
-        return None
 
-
+@dataclass(slots=True, eq=False)
 class _Put:
     """Restore the entry of a table that was there before."""
 
-    __slots__ = ("_before", "_key", "_known", "_ledger", "_number", "_table", "_value")
-
-    def __init__(self, ledger: Ledger, table: dict[str, Any], key: str, value: Any) -> None:
-        self._ledger = ledger
-        self._number = ledger.mark()
-        self._table = table
-        self._key = key
-        self._value = value
-        self._known = key in table
-        self._before = table.get(key)
-
-    def covers(self, other: _Put) -> bool:
-        """Return whether this came later and would restore the value that `other` set."""
-        later_there = self._table is other._table and self._key == other._key and self._number > other._number
-        return later_there and self._known and self._before is other._value
+    steps: list[_Step]
+    number: int
+    table: dict[str, Any]
+    key: str
+    value: Any
+    before: Any
 
     def __call__(self) -> None:
         """Restore the earlier entry; if a later one has replaced ours, that one restores it instead."""
-        covering = self._ledger.covering(self)
-        if covering is not None:
-            covering._known, covering._before = self._known, self._before
-        elif self._key in self._table and self._table[self._key] is self._value:
-            if self._known:
-                self._table[self._key] = self._before
+        for step in self.steps:
+            later = step.undo
+            is_there = isinstance(later, _Put) and later.table is self.table and later.key == self.key
+            if is_there and step.number > self.number and later.before is self.value:
+                later.before = self.before
+                return
+        if self.table.get(self.key, _MISSING) is self.value:
+            if self.before is _MISSING:
+                del self.table[self.key]
             else:
-                del self._table[self._key]
+                self.table[self.key] = self.before
 
 
 def append(items: list[Any], item: Any) -> Undo:
@@ -126,7 +118,7 @@ class Attempt:
     Other coordinator classes are accepted; registrations that they do not record cannot be rolled back.
     """
 
-    __slots__ = ("_coordinator", "_exclusive", "_holder", "_ledger", "_mark", "_module", "_named", "_points")
+    __slots__ = ("_coordinator", "_exclusive", "_ledger", "_mark", "_module", "_points")
 
     def __init__(self, coordinator: Any, module_id: str | None = None, *, exclusive: bool = True) -> None:
         """Look at the coordinator; `exclusive` says that no turn is running that might mount things as well."""
@@ -134,8 +126,6 @@ class Attempt:
         self._module = module_id
         self._exclusive = exclusive
         self._points = mount_points_copy(coordinator)
-        self._holder = getattr(coordinator, "mount_points", None)
-        self._named = dict(self._holder) if isinstance(self._holder, dict) else {}
         ledger = getattr(coordinator, "_ledger", None)
         self._ledger = ledger if isinstance(ledger, Ledger) else None
         self._mark = self._ledger.mark() if self._ledger is not None else 0
@@ -146,27 +136,19 @@ class Attempt:
             if self._ledger is not None:
                 await self._ledger.undo(self._module, self._mark)
         finally:
-            if self._exclusive and self._alone():
+            # Not when another module recorded something meanwhile, in a background task for example.
+            if self._exclusive and (self._ledger is None or self._ledger.is_alone(self._mark)):
                 self._restore()
-
-    def _alone(self) -> bool:
-        """Return whether no other module recorded anything meanwhile, a background task of one for example."""
-        return self._ledger is None or all(step.number < self._mark for step in self._ledger._steps)
 
     def _restore(self) -> None:
         """Restore the mount points and their order, also where they were changed without a record."""
-        points = self._holder
-        if not isinstance(points, dict):
-            return
-        if self._coordinator.mount_points is not points:
-            self._coordinator.mount_points = points
         for point, mounted in self._points.items():
-            held = points[point] = self._named[point]
-            if isinstance(mounted, dict) and not same(held, mounted):
+            held = self._coordinator.mount_points.get(point)
+            if not isinstance(mounted, dict) or not isinstance(held, dict):
+                self._coordinator.mount_points[point] = mounted
+            elif not same(held, mounted):
                 held.clear()
                 held.update(mounted)
-        for point in [point for point in points if point not in self._points]:
-            del points[point]
 
 
 def mount_points_copy(coordinator: Any) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from amplifier_core.coordinator import ModuleCoordinator
     from amplifier_core.hooks import HookRegistry
     from amplifier_core.models import HookResult
-
-logger = logging.getLogger(__name__)
 
 
 def _coordinator(call: str, session_id: str | None) -> ModuleCoordinator:
@@ -188,22 +185,12 @@ class Fragments:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            _run_without_loop(emitting)
+            asyncio.run(emitting)
             return None
         task = loop.create_task(emitting)
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
         return task
-
-
-def _run_without_loop(emitting: Coroutine[Any, Any, Any]) -> None:
-    """Run the handlers that do not await: no event loop is running that could drive the others."""
-    try:
-        emitting.send(None)
-    except StopIteration:
-        return
-    emitting.close()
-    logger.warning("A handler of %s could not wait: no event loop is running", CONTEXT_INCLUDE)
 
 
 def _size(value: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from amplifier_core.authorization import Authorization, Decision, ask, report
+from amplifier_core.authorization import Decision, ask, report
 from amplifier_core.bounded_call import maybe_await
 from amplifier_core.data import INTERRUPTS, clean, reason
 from amplifier_core.models import ApprovalRequest, ContextInjection, HookResult, _sanitize_for_llm
@@ -292,38 +292,27 @@ async def _ask(coordinator: Any, result: HookResult, event: str, hook_name: str)
         default=result.approval_default,
     )
     decision = await ask(coordinator, request)
-    verdict, source = _verdict(decision, result.approval_default, shown, hook_name)
-    await report(
-        coordinator,
-        Authorization(
-            decision.granted,
-            verdict.reason or f"approved: {decision.text}",
-            source,
-            decision.approval_id,
-            decision.waited_ms,
-            decision.by,
-        ),
-        {"origin": "hook", "action": _ACTION, "details": details},
-    )
+    verdict = _verdict(decision, result.approval_default, shown, hook_name)
+    outcome = decision.outcome(verdict.reason or f"approved: {decision.text}")
+    await report(coordinator, outcome, {"origin": "hook", "action": _ACTION, "details": details})
     if decision.error is not None:
         raise decision.error
     return verdict
 
 
-def _verdict(decision: Decision, default: str, shown: str, hook_name: str) -> tuple[HookResult, str]:
-    """Return a decision as the published kernel words it, and its source."""
+def _verdict(decision: Decision, default: str, shown: str, hook_name: str) -> HookResult:
+    """Return a decision as the published kernel words it."""
     if decision.kind == "answer":
         logger.info("Approval decision (hook=%s, decision=%s)", hook_name, decision.text)
         if not decision.granted and not decision.text.strip().lower().startswith(_REFUSAL):
             logger.warning("Unexpected approval answer %r for hook '%s' counts as a refusal", decision.text, hook_name)
-        reason, source = f"User denied: {shown}", "approval_system"
+        reason = f"User denied: {shown}"
     elif decision.kind == "timeout":
         logger.warning("Approval timeout (hook=%s, default=%s)", hook_name, default)
-        reason, source = f"Approval timeout - denied by default: {shown}", "kernel"
+        reason = f"Approval timeout - denied by default: {shown}"
     elif decision.kind == "nobody":
         logger.error("Approval requested but no approval system provided (hook=%s)", hook_name)
-        reason, source = "No approval system available", "kernel"
+        reason = "No approval system available"
     else:
-        reason, source = decision.text, "hooks" if decision.kind == "hook" else "kernel"
-    verdict = HookResult(action="continue") if decision.granted else HookResult(action="deny", reason=reason)
-    return verdict, source
+        reason = decision.text
+    return HookResult(action="continue") if decision.granted else HookResult(action="deny", reason=reason)

@@ -176,14 +176,11 @@ async def _ask_for_policies(
         default="deny",
     )
     decision = await ask(coordinator, request)
-    reason, source = decision.text, _KERNEL
     if decision.kind == "answer":
-        reason, source = f"{'approved' if decision.granted else 'not approved'}: {decision.text}", _PERSON
-    elif decision.kind == "hook":
-        source = _HOOK
-    elif decision.kind == "failure":
-        reason = f"the approval system failed: {decision.text}"
-    return Authorization(decision.granted, reason, source, decision.approval_id, decision.waited_ms, decision.by)
+        return decision.outcome(f"{'approved' if decision.granted else 'not approved'}: {decision.text}")
+    return decision.outcome(
+        f"the approval system failed: {decision.text}" if decision.kind == "failure" else decision.text
+    )
 
 
 # -- the one way to a person --
@@ -201,6 +198,10 @@ class Decision(NamedTuple):
     by: AnsweredBy
     waited_ms: int = 0
     error: BaseException | None = None
+
+    def outcome(self, reason: str) -> Authorization:
+        source = {"answer": _PERSON, "hook": _HOOK}.get(self.kind, _KERNEL)
+        return Authorization(self.granted, reason, source, self.approval_id, self.waited_ms, self.by)
 
 
 async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
@@ -241,9 +242,7 @@ async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
         except (ApprovalTimeoutError, DeadlineExceeded):
             is_granted, reason = request.default == "allow", "approval timeout: no answer in time"
             return Decision(identity, is_granted, "timeout", reason, {"kind": "timeout"}, clock.ms)
-        except (
-            TimeoutError
-        ) as error:  # raised by the approval system itself: not the published timeout, so the default does not apply
+        except TimeoutError as error:  # of the approval system's own making: the default does not apply
             reason = "approval timeout: no answer in time"
             return Decision(identity, False, "timeout", reason, {"kind": "timeout"}, clock.ms, error)
         except BaseException as error:

@@ -195,13 +195,6 @@ UNMAKING = {
         coordinator.mount_points["tools"].clear()
         coordinator.mount_points["context"] = coordinator.mount_points["orchestrator"] = None
     """,
-    "replaces the dicts": """
-        coordinator.mount_points["providers"] = {"evil": object()}
-        coordinator.mount_points["tools"] = None
-    """,
-    "replaces everything": "coordinator.mount_points = {}",
-    "replaces everything by nothing": "coordinator.mount_points = None",
-    "adds mount points": "coordinator.mount_points['evil'] = {}",
     "unmounts the others": """
         await coordinator.unmount("context")
         for name in list(coordinator.get("tools")):
