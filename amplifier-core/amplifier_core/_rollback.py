@@ -86,8 +86,9 @@ class _Put:
         """Restore the earlier entry; if a later one has replaced ours, that one restores it instead."""
         for step in self.steps:
             later = step.undo
-            is_there = isinstance(later, _Put) and later.table is self.table and later.key == self.key
-            if is_there and step.number > self.number and later.before is self.value:
+            if not isinstance(later, _Put) or later.table is not self.table or later.key != self.key:
+                continue
+            if step.number > self.number and later.before is self.value:
                 later.before = self.before
                 return
         if self.table.get(self.key, _MISSING) is self.value:
