@@ -10,23 +10,40 @@ from typing import Any, Final, NamedTuple
 
 from amplifier_core.approval import AnsweredBy
 from amplifier_foundation.paths import Home
-from amplifier_foundation.policy.guarded import as_writing, guards
-from amplifier_foundation.policy.known_tools import known_action, named_details
-from amplifier_foundation.policy.places import LOCAL_POLICY_FILE, POLICY_FILE, policy_files
 from amplifier_foundation.policy.policy_file import (
+    LOCAL_POLICY_FILE,
+    POLICY_FILE,
     PolicySource,
     default_rules,
+    policy_files,
     read_policy_file,
     rules_of_bundle,
     with_readable,
 )
+from amplifier_foundation.policy.protected_files import as_writing, guards
 from amplifier_kit.guard.policy import Decision, Facts, Problem, Rule, RuleSet, Verdict, facts, suggest
+from amplifier_kit.guard.policy.facts import KNOWN_TOOLS
 from amplifier_kit.guard.policy.glob import compiled
-from amplifier_kit.guard.policy.rules import UNCOVERED
 
 #: How strict a verdict is; no verdict is a denial.
 STRICTNESS: Final[Mapping[Verdict | None, int]] = {"allow": 0, "ask": 1, "deny": 2, None: 2}
-_NOTHING: Final = "no rule allows it"
+_TOOL: Final = "tool."
+
+
+def known_action(action: str, details: Mapping[str, Any]) -> str:
+    """Return the action of a known tool that does not declare one; any other action as it is.
+
+    The name in the details must be the one in the action, so that details cannot disguise a tool.
+    """
+    name = action.removeprefix(_TOOL) if action.startswith(_TOOL) else ""
+    return KNOWN_TOOLS.get(name, action) if details.get("tool_name", name) == name else action
+
+
+def named_details(action: str, details: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the details with the tool's name in them, when only the action has it."""
+    if action.startswith(_TOOL) and "tool_name" not in details:
+        return {**details, "tool_name": action.removeprefix(_TOOL)}
+    return details
 
 
 class Judgement(NamedTuple):
@@ -39,16 +56,13 @@ class Judgement(NamedTuple):
     scope: str = ""
     #: The part that decided: a command, a path, a host, else the tool or the action.
     what: str = ""
-
-    @property
-    def is_uncovered(self) -> bool:
-        """Whether it is denied for no other reason than that no rule is about it."""
-        return self.verdict == "deny" and self.rule is None and self.reason in (UNCOVERED, _NOTHING)
+    #: Whether it is denied only because no rule covers it.
+    is_uncovered: bool = False
 
     @property
     def answered_by(self) -> AnsweredBy:
         """Return the rule that decided, as the log records it."""
-        from amplifier_foundation.policy.remembered import is_remembered
+        from amplifier_foundation.policy.remembered_rules import is_remembered
 
         rule, scope = self.rule, self.scope
         if rule is None:
@@ -288,13 +302,13 @@ class Permissions:
     def _judgement(self, decision: Decision) -> Judgement:
         rule = decision.rule
         if decision.verdict is None:
-            return Judgement("deny", decision.reason or _NOTHING, what=decision.what)
+            return Judgement("deny", decision.reason, what=decision.what, is_uncovered=decision.is_uncovered)
         scope = self._scopes.get(id(rule), "remembered") if rule is not None else ""
         where = f" ({rule.where})" if rule is not None and rule.where and scope != "default" else ""
-        return Judgement(decision.verdict, f"{_told(decision, scope)}{where}", rule, scope, decision.what)
+        return Judgement(decision.verdict, f"{_reason(decision, scope)}{where}", rule, scope, decision.what)
 
 
-def _told(decision: Decision, scope: str) -> str:
+def _reason(decision: Decision, scope: str) -> str:
     """Return the reason of a decision; words of a project or a bundle are quoted, on one line: they are not ours."""
     import json
 

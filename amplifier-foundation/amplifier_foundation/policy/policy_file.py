@@ -1,4 +1,4 @@
-"""One source of rules: a policy file, the bundle's own rules, or the defaults."""
+"""Read rules from policy files, from bundles and from the defaults; add rules to a file and remove them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from amplifier_foundation.documents import Document, Unreadable, parse_document
-from amplifier_foundation.errors import DocumentError, did_you_mean
+from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
+from amplifier_foundation.paths import Home
 from amplifier_kit.guard.policy import Problem, Rule, parse_rules
 from amplifier_kit.guard.regular_file import read_regular
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.yaml_edit import Draft
+    from amplifier_kit.guard.policy import Example
+
+POLICY_FILE: Final = "policy.yaml"
+LOCAL_POLICY_FILE: Final = "policy.local.yaml"
 
 Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "default"]
 
@@ -26,6 +32,19 @@ _CONTENT: Final = ("context", "skills", "agents", "behaviors")
 _APPROVAL: Final = "hooks-approval"
 #: Larger files are no rules that a person has looked at.
 _LARGEST: Final = 4 << 20
+
+
+class PolicyFileError(FoundationError):
+    """A policy file cannot be read, changed or written; it is as it was before."""
+
+    code = "policy_file"
+
+
+def policy_files(home: Home, project: Path, session: Path | None) -> tuple[Path, ...]:
+    """Return the files that rules may be in: the user's, the project's two, and the session's if there is one."""
+    folder = project / ".amplifier"
+    files = (home.path / POLICY_FILE, folder / POLICY_FILE, folder / LOCAL_POLICY_FILE)
+    return files if session is None else (*files, session / POLICY_FILE)
 
 
 class PolicySource(NamedTuple):
@@ -54,13 +73,13 @@ def read_policy_file(path: Path, scope: Scope, *, may_allow: bool = True) -> Pol
         document = parse_document(path, content, each_of="rules")
     except DocumentError as error:
         floor = Rule("ask", reason="a policy file cannot be read", where=str(path))
-        where, message = _told(error, path)
-        problem = Problem(where, f"{message}; until it is mended, everything is asked")
+        where, message = _split_location(error, path)
+        problem = Problem(where, f"{message}; until it is repaired, everything is asked")
         return PolicySource(scope, str(path), (), (problem,), may_allow, (floor,))
     return source_of(document, scope, may_allow=may_allow)
 
 
-def _told(error: DocumentError, path: Path) -> tuple[str, str]:
+def _split_location(error: DocumentError, path: Path) -> tuple[str, str]:
     """Return where a file is wrong, with its line when the error names one, and what is wrong there."""
     line, _, message = str(error).removeprefix(str(path)).partition(": ")
     is_place = str(error).startswith(f"{path}:") and (not line or line[1:].isdigit())
@@ -78,7 +97,7 @@ def source_of(document: Document, scope: Scope, *, may_allow: bool = True) -> Po
             continue
         where, fate = document.where(key), "it is ignored"
         if isinstance(value, list | dict):  # rules under a misspelled name, perhaps
-            fate = "until it is mended, everything is asked"
+            fate = "until it is repaired, everything is asked"
             floors.append(Rule("ask", reason=f"{key!r} in a policy file is not understood", where=where))
         problems.append(Problem(where, f"the key {key!r} is not known ({did_you_mean(key, list(_KEYS))}); {fate}"))
     return PolicySource(scope, str(document.path), tuple(rules), tuple(problems), may_allow, tuple(floors))
@@ -90,8 +109,6 @@ def rules_of_bundle(plan: Mapping[str, Any], origin: str, *, may_allow: bool = T
     Entries of the published format count as what they mean here. What hooks-approval asks for by its other settings
     is its own business.
     """
-    from amplifier_foundation.policy.published import translated
-
     rules: list[Rule] = []
     floors: list[Rule] = []
     problems: list[Problem] = []
@@ -104,7 +121,7 @@ def rules_of_bundle(plan: Mapping[str, Any], origin: str, *, may_allow: bool = T
         meant: Any = given
         numbers: list[int] = []
         if isinstance(given, list):
-            pairs = [(number, rule) for number, one in enumerate(given, start=1) for rule in translated(one)]
+            pairs = [(number, rule) for number, one in enumerate(given, start=1) for rule in translate_published(one)]
             numbers, meant = [number for number, _ in pairs], [rule for _, rule in pairs]
         found = _separated(meant, lambda index, key, numbers=numbers: _in_bundle(origin, index, numbers))  # type: ignore[misc]
         for all_of_them, some in zip((rules, floors, problems), found, strict=True):
@@ -132,9 +149,7 @@ def default_rules() -> PolicySource:
     path = Path(__file__).with_name("defaults.yaml")
     source = read_policy_file(path, "default")
     if source is None:  # a broken installation: nothing is allowed then
-        problem = Problem(
-            str(path), "the default rules are missing, so that nothing is allowed: install the program anew"
-        )
+        problem = Problem(str(path), "the default rules are missing, so nothing is allowed: reinstall the program")
         return PolicySource("default", "defaults", (), (problem,))
     return source._replace(origin="defaults")
 
@@ -196,7 +211,7 @@ def _separated(
         if isinstance(entry, Unreadable):
             floor = Rule("ask", reason="a rule that should be here cannot be read", where=at_line(entry.line))
             stand_ins.append(floor)
-            wrong.append(Problem(floor.where, f"{entry.message}; until it is mended, `{floor}` takes its place"))
+            wrong.append(Problem(floor.where, f"{entry.message}; until it is repaired, `{floor}` takes its place"))
             continue
         found, problems = parse_rules([entry], lambda _, key, index=index: where(index, key))  # type: ignore[misc]
         (stand_ins if problems else rules).extend(found)
@@ -218,3 +233,111 @@ def mentions_approval(value: Any) -> bool:
     from amplifier_foundation.trust.config_origin import mentions
 
     return mentions(value, _APPROVAL)
+
+
+# Rules of hooks-approval in the published format
+
+_PUBLISHED_VERDICTS: Final = {
+    "auto_approve": "allow",
+    "approve": "allow",
+    "allow": "allow",
+    "auto_deny": "deny",
+    "deny": "deny",
+    "block": "deny",
+    "require_approval": "ask",
+    "prompt": "ask",
+    "ask": "ask",
+}
+_PUBLISHED_KEYS: Final = ("action", "tool", "tool_name", "pattern", "reason", "description")
+
+
+def translate_published(entry: Any) -> list[Any]:
+    """Return the rules that an entry of hooks-approval in the published format means; any other entry as it is.
+
+    A pattern is held against command lines, or against paths for a tool that runs none. One that allows does so for
+    the tool `bash` and for what runs commands, not for any tool that happens to have an input of that name.
+    """
+    if not isinstance(entry, Mapping) or "verdict" in entry or not _is_published(entry):
+        return [entry]
+    action = entry.get("action")
+    rule: dict[Any, Any] = {"verdict": _PUBLISHED_VERDICTS.get(action, action) if isinstance(action, str) else action}
+    reason = entry.get("reason", entry.get("description"))
+    if isinstance(reason, str) and reason.strip():
+        rule["reason"] = reason
+    # What the format does not have stays, so that the reader complains about it.
+    rule |= {key: value for key, value in entry.items() if key not in _PUBLISHED_KEYS}
+    tool = entry.get("tool", entry.get("tool_name"))
+    if tool is not None:
+        rule["tool"] = tool
+    if "pattern" not in entry:
+        return [rule]
+    if tool is not None and tool != "bash":
+        return [{**rule, "path": path} for path in _published_paths(entry["pattern"], rule["verdict"])]
+    rule["command"] = entry["pattern"]
+    if rule["verdict"] != "allow":
+        return [rule]
+    return [{**rule, "tool": "bash"}, {**rule, "action": "process.exec"}]
+
+
+def _published_paths(pattern: Any, verdict: Any) -> list[Any]:
+    """Return the paths of a published pattern, whose `*` knows no folders: one that restricts means any depth."""
+    is_text = isinstance(pattern, str) and bool(pattern.strip())
+    if verdict == "allow" or not is_text or pattern.startswith(("/", "~", "**", "..")):
+        return [pattern]
+    return [pattern, f"**/{pattern}", *([f"**/{pattern}/**"] if pattern.endswith("*") else [])]
+
+
+def _is_published(entry: Mapping[Any, Any]) -> bool:
+    action = entry.get("action")
+    return "pattern" in entry or (isinstance(action, str) and action in _PUBLISHED_VERDICTS)
+
+
+# Editing: comments and order stay, and concurrent writers lose nothing
+
+
+def rule_entry(rule: Rule) -> dict[str, Any]:
+    """Return a rule as it stands in a file."""
+    names = ("action", "tool", "command", "path", "host", "verdict", "reason")
+    entry: dict[str, Any] = {name: getattr(rule, name) for name in names if getattr(rule, name)}
+    for name in ("match", "not_match"):
+        examples: tuple[Example, ...] = getattr(rule, name)
+        if examples:
+            entry[name] = [{key: text for key, text in each._asdict().items() if text is not None} for each in examples]
+    return entry
+
+
+def append_rules(path: Path, entries: list[dict[str, Any]]) -> bool:
+    """Append entries to a file's rules, except those that it has already; return whether it changed.
+
+    A missing file is created for its owner alone. Raises PolicyFileError, also for an entry with a secret.
+    """
+    from amplifier_foundation.yaml_edit import edit_file
+    from amplifier_kit.guard.redaction import process_redactor
+
+    if any(process_redactor().scrub(entry).value != entry for entry in entries):
+        raise PolicyFileError(f"{path}: a rule that holds a secret is not kept: use a pattern that leaves it out")
+    with edit_file(path, PolicyFileError) as draft:
+        text = draft.text
+        for entry in entries:
+            rules = _rules_of(draft)
+            if entry not in rules:
+                draft.set(("rules", len(rules)), entry)
+    return draft.text != text
+
+
+def remove_rule(path: Path, is_meant: Callable[[Any], bool]) -> bool:
+    """Remove the first entry that is meant; return whether there was one. Raises PolicyFileError."""
+    from amplifier_foundation.yaml_edit import edit_file
+
+    with edit_file(path, PolicyFileError) as draft:
+        index = next((index for index, entry in enumerate(_rules_of(draft)) if is_meant(entry)), None)
+        if index is not None:
+            draft.unset(("rules", index))
+    return index is not None
+
+
+def _rules_of(draft: Draft) -> list[Any]:
+    rules = draft.data.get("rules")
+    if rules is not None and not isinstance(rules, list):
+        raise PolicyFileError(f"{draft.document.where('rules')}: `rules` must be a list: repair the file first")
+    return rules or []

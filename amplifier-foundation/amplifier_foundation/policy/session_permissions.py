@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.policy.permissions import Permissions
-from amplifier_foundation.policy.remembered import MemoryScope, RememberedRule, RememberedRules
+from amplifier_foundation.policy.remembered_rules import MemoryScope, RememberedRule, RememberedRules
 
 if TYPE_CHECKING:
     from amplifier_core.approval import AnsweredBy

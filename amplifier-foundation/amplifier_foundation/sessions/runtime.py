@@ -19,7 +19,7 @@ from amplifier_foundation.files import make_private
 from amplifier_foundation.plan.import_path import hold, of_other_session, was_used
 from amplifier_foundation.plan.module_config import check_module_configs
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.policy.places import policy_files
+from amplifier_foundation.policy.policy_file import policy_files
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput

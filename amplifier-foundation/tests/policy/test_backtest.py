@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from amplifier_foundation.policy.backtest import backtest
-from amplifier_foundation.policy.past import PastAction, Then
+from amplifier_foundation.policy.history import PastAction, Then, backtest
 from amplifier_foundation.policy.permissions import Permissions
 
 Load = Callable[..., Permissions]

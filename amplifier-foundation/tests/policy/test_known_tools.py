@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.policy.known_tools import KNOWN_TOOLS, known_action
-from amplifier_foundation.policy.permissions import Permissions
+from amplifier_foundation.policy.permissions import Permissions, known_action
+from amplifier_kit.guard.policy.facts import KNOWN_TOOLS
 
 Load = Callable[..., Permissions]
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amplifier_foundation.documents import parse_document
-from amplifier_foundation.policy.policy_edit import PolicyFileError, append_rules, remove_rule, rule_entry
+from amplifier_foundation.policy.policy_file import PolicyFileError, append_rules, remove_rule, rule_entry
 from amplifier_kit.guard.policy import Rule, parse_rules
 from amplifier_kit.guard.policy.rule_parser import find_mistake
 
@@ -139,7 +139,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
 _APPENDING = """
 import sys
 from pathlib import Path
-from amplifier_foundation.policy.policy_edit import append_rules
+from amplifier_foundation.policy.policy_file import append_rules
 
 for index in range(5):
     entry = {"action": "process.exec", "command": f"make {sys.argv[2]} {index}", "verdict": "allow"}

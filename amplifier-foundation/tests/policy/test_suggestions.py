@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_foundation.policy.past import PastAction
+from amplifier_foundation.policy.history import PastAction, suggestions
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.policy_file import default_rules
-from amplifier_foundation.policy.suggestions import suggestions
 
 Load = Callable[..., Permissions]
 

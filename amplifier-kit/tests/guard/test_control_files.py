@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[3]
 _KIT, _FOUNDATION = _ROOT / "amplifier-kit" / "amplifier_kit", _ROOT / "amplifier-foundation" / "amplifier_foundation"
 _READERS = [
     *sorted((_KIT / "guard" / "sandbox").glob("*.py")),
-    _FOUNDATION / "policy" / "guarded.py",
+    _FOUNDATION / "policy" / "protected_files.py",
     *(_FOUNDATION / "trust" / name for name in ("control_files.py", "store.py", "check.py")),
 ]
 #: What is named for another reason: secrets and programs of the home folder, a folder that is taken for a leftover, the

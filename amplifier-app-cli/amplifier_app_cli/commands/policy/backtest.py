@@ -14,8 +14,7 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.policy.backtest import Backtest, Replayed
-    from amplifier_foundation.policy.past import Past
+    from amplifier_foundation.policy.history import Backtest, Past, Replayed
 
 _THEN: Final = ("allowed", "asked", "denied", "unjudged")
 _NOW: Final = ("allow", "ask", "deny")
@@ -42,7 +41,7 @@ def backtest(file: Path | None, days: float, all_projects: bool, output_format: 
     """
     from amplifier_app_cli.commands.policy.load import past_of, permissions_in
     from amplifier_foundation.errors import DocumentError
-    from amplifier_foundation.policy.backtest import backtest as replay
+    from amplifier_foundation.policy.history import backtest as replay
 
     app = current_app()
     proposed = app.project / file if file is not None else None

@@ -14,7 +14,7 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.policy.explanation import Explanation
+    from amplifier_foundation.policy.explain import Explanation
     from amplifier_foundation.policy.permissions import Judgement
 
 _ACTION = re.compile(r"(filesystem|process|network|session|mcp|tool)\.[A-Za-z0-9_.-]+")
@@ -53,7 +53,7 @@ def explain(
       amplifier policy explain session.spawn
     """
     from amplifier_app_cli.commands.policy.load import permissions_in
-    from amplifier_foundation.policy.explanation import explain as explain_action
+    from amplifier_foundation.policy.explain import explain as explain_action
 
     action, details = _asked(words, {"command": command, "read": read, "write": write, "fetch": fetch}, tool)
     app = current_app()
@@ -94,7 +94,7 @@ def _asked(words: tuple[str, ...], given: dict[str, str | None], tool: str | Non
 
 def _check_path(action: str, details: dict[str, Any], project: Path) -> None:
     """Raise UsageError for an action on a file that is not named: every verdict on it would mislead."""
-    from amplifier_foundation.policy.known_tools import known_action, named_details
+    from amplifier_foundation.policy.permissions import known_action, named_details
     from amplifier_kit.guard.policy import facts
 
     acting = known_action(action, details)

@@ -14,7 +14,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 if TYPE_CHECKING:
     from amplifier_foundation.policy.permissions import Permissions
     from amplifier_foundation.policy.policy_file import PolicySource
-    from amplifier_foundation.policy.remembered import RememberedRule
+    from amplifier_foundation.policy.remembered_rules import RememberedRule
     from amplifier_kit.guard.policy import Rule
 
 
@@ -32,7 +32,7 @@ def list_rules(output_format: str) -> None:
       amplifier policy list --format json
     """
     from amplifier_app_cli.commands.policy.load import permissions_in
-    from amplifier_foundation.policy.remembered import RememberedRules
+    from amplifier_foundation.policy.remembered_rules import RememberedRules
 
     app = current_app()
     permissions = permissions_in(app, app.project)
@@ -61,7 +61,7 @@ def revoke(rule_id: str, output_format: str) -> None:
       amplifier policy revoke 3f2a
     """
     from amplifier_app_cli.commands.policy.load import rule_record
-    from amplifier_foundation.policy.remembered import RememberedRules
+    from amplifier_foundation.policy.remembered_rules import RememberedRules
 
     app = current_app()
     gone = RememberedRules(app.home, app.project).revoke(rule_id)

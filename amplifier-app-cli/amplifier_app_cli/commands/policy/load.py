@@ -12,7 +12,7 @@ import click
 from amplifier_app_cli.app import App
 
 if TYPE_CHECKING:
-    from amplifier_foundation.policy.past import Past
+    from amplifier_foundation.policy.history import Past
     from amplifier_foundation.policy.permissions import Judgement, Permissions
     from amplifier_kit.guard.policy import Rule
 
@@ -73,7 +73,7 @@ def _composition(app: App, project: Path) -> Any:
 
 def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
     """Return what sessions did that were active in the last days; what could not be read is said."""
-    from amplifier_foundation.policy.past import read_past
+    from amplifier_foundation.policy.history import read_past
 
     since = datetime.now(UTC) - timedelta(days=days)
     past = read_past(app.home, app.project, since=since, all_projects=all_projects)
@@ -84,7 +84,7 @@ def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
 
 def rule_record(rule: Rule, **more: Any) -> dict[str, Any]:
     """Return a rule for programs."""
-    from amplifier_foundation.policy.policy_edit import rule_entry
+    from amplifier_foundation.policy.policy_file import rule_entry
 
     return {"rule": str(rule), **rule_entry(rule), "where": rule.where or None, **more}
 

@@ -12,8 +12,8 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.policy.remembered import RememberedRule
-    from amplifier_foundation.policy.suggestions import Suggestions
+    from amplifier_foundation.policy.history import Suggestions
+    from amplifier_foundation.policy.remembered_rules import RememberedRule
 
 
 @click.command()
@@ -38,7 +38,7 @@ def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_fo
       amplifier policy suggest --write local --yes
     """
     from amplifier_app_cli.commands.policy.load import past_of, permissions_in
-    from amplifier_foundation.policy.suggestions import suggestions
+    from amplifier_foundation.policy.history import suggestions
 
     app = current_app()
     past = past_of(app, days)
@@ -67,7 +67,7 @@ def _print(app: App, found: Suggestions) -> None:
 
 def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[RememberedRule, ...]:
     from amplifier_foundation.approvals.answered_by import account_name
-    from amplifier_foundation.policy.remembered import RememberedRules
+    from amplifier_foundation.policy.remembered_rules import RememberedRules
 
     memory = RememberedRules(app.home, app.project)
     file = memory.file("user" if scope == "user" else "local")

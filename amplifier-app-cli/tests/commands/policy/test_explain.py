@@ -63,7 +63,7 @@ def test_parts_rules_and_remedies(give: Give, wrote: Wrote) -> None:
         f'         `deny command "git push *"`, {user}:2: people push',
         "  ask    rm x",
         "         `ask process.exec`, the program's own rules: running a command",
-        f'to change it: {user}:2: take `deny command "git push *"` out or make it narrower: deny is absolute',
+        f'to change it: {user}:2: remove `deny command "git push *"` or make it narrower: deny is absolute',
     ]
 
 
@@ -92,7 +92,7 @@ def test_problems_are_told(give: Give, wrote: Wrote) -> None:
     user = wrote("user", "rules: [{comand: x, verdict: deny}]\n")
     result = give("explain", "--read", "a")
     assert result.stdout.startswith("ask: filesystem.read")
-    assert f"{user}:1: mend what stands there" in result.stdout
+    assert f"{user}:1: repair this entry" in result.stdout
     assert f"problem: {user}:1" in result.stderr
 
 

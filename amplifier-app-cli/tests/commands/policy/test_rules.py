@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.policy.remembered import RememberedRules
+from amplifier_foundation.policy.remembered_rules import RememberedRules
 from amplifier_foundation.trust.store import TrustStore
 from amplifier_kit.guard.policy import Rule
 

@@ -299,6 +299,8 @@ class Decision(NamedTuple):
     reason: str
     rule: Rule | None = None
     what: str = ""
+    #: Whether there is no other reason than that no rule covers it.
+    is_uncovered: bool = False
 
 
 class RuleSet:
@@ -351,7 +353,7 @@ class RuleSet:
         elif self.otherwise is not None:
             decision = self.otherwise._decide(part)
         else:
-            return Decision(None, part.problem or UNCOVERED, None, part.what)
+            return Decision(None, part.problem or UNCOVERED, None, part.what, is_uncovered=not part.problem)
         if decision.verdict != "allow" or not part.is_uncertain:
             return decision
         # An allowed command may turn out to be one that a rule denies or asks for.

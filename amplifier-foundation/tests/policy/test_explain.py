@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from amplifier_foundation.policy.explanation import explain
+from amplifier_foundation.policy.explain import explain
 from amplifier_foundation.policy.permissions import Permissions
 
 Load = Callable[..., Permissions]
@@ -24,7 +24,7 @@ def test_each_part_has_its_rule(load: Load, files: dict[str, Path]) -> None:
     assert found.judgement.rule.where == f"{files['user']}:2"
     assert found.rules == ()
     assert found.advice == (
-        f'{files["user"]}:2: take `deny command "git push *"` out or make it narrower: deny is absolute',
+        f'{files["user"]}:2: remove `deny command "git push *"` or make it narrower: deny is absolute',
     )
 
 
@@ -42,7 +42,7 @@ def test_a_floor_has_to_be_changed_itself(load: Load, files: dict[str, Path]) ->
     found = explain(load(user="rules: [{command: 'make *', verdict: ask}]\n"), "process.exec", {"command": "make"})
     assert "ask is a floor" in found.advice[0]
     found = explain(load(user="rules: [{comand: 'make *', verdict: ask}]\n"), "process.exec", {"command": "make"})
-    assert found.advice[0].startswith(f"{files['user']}:1: mend what stands there")
+    assert found.advice[0].startswith(f"{files['user']}:1: repair this entry")
 
 
 def test_what_is_not_understood_is_named(load: Load) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.paths import Home
-from amplifier_foundation.policy.past import Past, read_past, read_session
+from amplifier_foundation.policy.history import Past, read_past, read_session
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_kit.log import SessionLog
 

@@ -1,12 +1,11 @@
-"""Say why an action is allowed, asked for or denied, and what would change that."""
+"""Explain why an action is allowed, asked or denied, and what would change that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from amplifier_foundation.policy.known_tools import known_action, named_details
-from amplifier_foundation.policy.permissions import Judgement, Permissions
+from amplifier_foundation.policy.permissions import Judgement, Permissions, known_action, named_details
 from amplifier_kit.guard.policy import Rule, facts
 
 
@@ -47,9 +46,9 @@ def _advice(
     floors = {rule for source in permissions.sources for rule in source.floors}
     for rule, word in _restrictions(parts).items():
         if rule in floors:
-            yield f"{rule.where}: mend what stands there: `{rule}` takes its place until then"
+            yield f"{rule.where}: repair this entry: `{rule}` takes its place until then"
         else:
-            yield f"{rule.where or 'a rule'}: take `{rule}` out or make it narrower: {word}"
+            yield f"{rule.where or 'a rule'}: remove `{rule}` or make it narrower: {word}"
     for part in parts:
         if part.rule is not None and part.rule in permissions.guards:
             yield f"{part.what}: it is asked for each time, whatever rules allow"

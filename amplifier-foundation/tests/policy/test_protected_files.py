@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.policy.explanation import explain
+from amplifier_foundation.policy.explain import explain
 from amplifier_foundation.policy.permissions import Permissions
 
 _EVERYTHING = 'rules: [{verdict: allow}, {action: filesystem.write, path: "/**", verdict: allow}]\n'

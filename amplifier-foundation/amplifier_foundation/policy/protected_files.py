@@ -1,4 +1,4 @@
-"""Files that decide what sessions may do and what they run: nobody writes them without being asked each time."""
+"""Protect the files that decide what sessions may do and run: writing them needs approval each time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.policy.known_tools import KNOWN_TOOLS
-from amplifier_foundation.policy.places import policy_files
+from amplifier_foundation.policy.policy_file import policy_files
 from amplifier_kit.guard.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
 from amplifier_kit.guard.policy import Facts, Rule
+from amplifier_kit.guard.policy.facts import KNOWN_TOOLS
 from amplifier_kit.guard.policy.glob import escaped
 from amplifier_kit.guard.policy.repositories import git_command
 from amplifier_kit.guard.policy.segments import HOLE
@@ -63,7 +63,7 @@ def guards(home: Home, project: Path, session: Path | None, control_files: Itera
     files and folders that the session was made of.
     """
     rules = [_asked(str(path), _RULES) for path in policy_files(home, project, session)]
-    # A tool that nobody knows may move or remove a folder as a whole.
+    # An unknown tool may move or remove a folder as a whole.
     rules.append(_asked(str(home.path), _RULES))
     rules.append(_asked(str(home.trust), _TRUST))
     rules += [_asked(str(project), _RUNS, row.pattern) for row in project_rows(Use.POLICY)]
@@ -83,7 +83,7 @@ def guards(home: Home, project: Path, session: Path | None, control_files: Itera
 def as_writing(known: Facts, details: Mapping[str, Any], project: Path) -> Facts | None:
     """Return the files that an action may write, as writing them; None when it writes none.
 
-    Of an action that nobody knows, every file that it names may be written, under whatever name it has it.
+    An unknown action may write every file that it names anywhere in its input.
     """
     named = () if known.action in (_READ, _EXEC) else known.paths
     written = dict.fromkeys([*named, *known.writes])

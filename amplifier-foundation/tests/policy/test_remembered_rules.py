@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Permissions
-from amplifier_foundation.policy.remembered import RememberedRules, RememberError, RuleNotFoundError
+from amplifier_foundation.policy.remembered_rules import RememberedRules, RememberError, RuleNotFoundError
 from amplifier_foundation.trust.store import TrustStore
 from amplifier_kit.guard.policy import Rule
 

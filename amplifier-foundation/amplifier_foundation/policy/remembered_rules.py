@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
-from amplifier_foundation.policy.places import LOCAL_POLICY_FILE, POLICY_FILE
-from amplifier_foundation.policy.policy_edit import append_rules, remove_rule, rule_entry
-from amplifier_foundation.policy.policy_file import read_policy_file
+from amplifier_foundation.policy.policy_file import (
+    LOCAL_POLICY_FILE,
+    POLICY_FILE,
+    append_rules,
+    read_policy_file,
+    remove_rule,
+    rule_entry,
+)
 from amplifier_kit.guard.policy import Rule
 
 if TYPE_CHECKING:
