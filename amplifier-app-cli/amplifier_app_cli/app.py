@@ -73,7 +73,7 @@ class App:
         return self.can_ask and sys.stdout.isatty()
 
     def inform(self, text: str) -> None:
-        """Say something that is no result, on standard error, unless the user wants quiet."""
+        """Report something besides the result, on standard error, unless the user wants quiet."""
         from amplifier_app_cli.ui.say import say
 
         if not self.is_quiet:

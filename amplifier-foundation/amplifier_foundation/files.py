@@ -27,7 +27,7 @@ class FileBusyError(FoundationError):
 def rewrite_file(target: Path, content: bytes) -> None:
     """Replace a file of the user's own, as it is, and keep its mode; a new one is for its owner alone. Raises OSError.
 
-    What stands in such a file stays: callers see to it that nothing secret is added.
+    Its content is not masked: callers make sure that no secret is added.
     """
     try:
         mode = target.stat().st_mode & 0o777

@@ -130,7 +130,7 @@ def _merge_values(base: Any, over: Any, policy: MergePolicy, place: Keys) -> Any
 
 
 def is_at(place: Sequence[str], patterns: tuple[Keys, ...]) -> bool:
-    """Return whether a place matches one of the patterns, in which ANY stands for one key."""
+    """Return whether a place matches one of the patterns, in which ANY matches one key."""
     return any(
         len(place) == len(pattern) and all(want in (ANY, key) for want, key in zip(pattern, place, strict=True))
         for pattern in patterns

@@ -34,7 +34,7 @@ class CannotEdit(Exception):
 
 @dataclass
 class Draft:
-    """The text of a file while it is edited, and the data that it stands for."""
+    """The text of a file while it is edited, and the data in it."""
 
     path: Path
     #: Without a byte order mark, lines end in a newline.
@@ -57,7 +57,7 @@ class Draft:
         self._apply(place, lambda: set_in(self.text, place, value), wanted)
 
     def unset(self, place: Place) -> None:
-        """Take out the entry at a place, which exists, and mappings and lists that are empty without it."""
+        """Remove the entry at a place, which exists, and mappings and lists that are empty without it."""
         self._apply(place, lambda: unset_in(self.text, place), _removed(self.data, place))
 
     def _apply(self, place: Place, edit: Callable[[], str], wanted: dict[str, Any]) -> None:
@@ -322,7 +322,7 @@ def _emit(value: Any, *, flow: bool = False) -> str:
 
     class Dumper(yaml.SafeDumper):
         def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-            super().increase_indent(flow, False)  # lists stand inside of their key
+            super().increase_indent(flow, False)  # lists are indented under their key
 
     def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)

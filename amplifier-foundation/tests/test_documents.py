@@ -117,7 +117,7 @@ def test_front_matter_shapes(text: str, data: dict[str, Any], body: str) -> None
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "null\n", "~"])
 def test_empty_files_are_empty_mappings(text: str) -> None:
-    """A file without content says nothing, and is no fault."""
+    """An empty file is not an error."""
     assert _yaml(text).data == {}
 
 
@@ -157,7 +157,7 @@ def test_empty_files_are_empty_mappings(text: str) -> None:
     ],
 )
 def test_faults_name_file_and_line(path: Path, content: bytes, said: str) -> None:
-    """Every fault is told with file and line and nothing else is raised."""
+    """Every fault is reported with file and line and nothing else is raised."""
     with pytest.raises(DocumentError) as caught:
         parse_document(path, content)
     assert said in str(caught.value)
@@ -181,7 +181,7 @@ def test_shared_anchors_are_no_circle() -> None:
 
 
 def test_entries_of_a_list_are_read_one_by_one() -> None:
-    """One that cannot be read is told with its line in its place; the others, and their lines, are as without it."""
+    """One that cannot be read is reported with its line; the others, and their lines, are as without it."""
     text = "a:\n  - {b: 1}\n  - {b: 1, b: 2}\n  - &x {c: 3}\n  - b: !!int x\n  - {<<: *x, d: 4}\n"
     document = parse_document(_YAML, text.encode(), each_of="a")
     first, twice, third, number, last = document.data["a"]

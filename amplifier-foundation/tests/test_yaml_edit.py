@@ -128,7 +128,7 @@ def test_an_entry_after_an_alias_stands_after_it() -> None:
     ],
 )
 def test_what_cannot_be_done_is_not_done(text: str, path: tuple[str | int, ...]) -> None:
-    """A place that is no place, or a value that is written elsewhere, is refused."""
+    """An invalid place, or a value that is written elsewhere, is refused."""
     with pytest.raises((CannotEdit, TypeError)):
         set_in(text, path, 1)
 
@@ -144,7 +144,7 @@ FILES = st.dictionaries(KEYS, DATA, min_size=1, max_size=4)
 
 
 def commented(data: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return YAML with a comment of its own above every line that starts an entry."""
+    """Return YAML with a comment above every line that starts an entry."""
     lines: list[str] = []
     for number, line in enumerate(yaml.safe_dump(data, allow_unicode=True, sort_keys=False, width=1000).splitlines()):
         if ":" in line and line.lstrip()[:1] not in ("'", '"', "-", ""):

@@ -140,7 +140,7 @@ def _home(app: App) -> Iterator[Finding]:
     home = app.home.path
     nearest = _nearest(home)
     if not nearest.is_dir():
-        yield Finding("home", "fail", f"{nearest} is no folder", "move it away, or set AMPLIFIER_HOME")
+        yield Finding("home", "fail", f"{nearest} is not a folder", "move it away, or set AMPLIFIER_HOME")
     elif not _is_writable(nearest):
         yield Finding("home", "fail", f"{nearest} cannot be written", "change its owner, or set AMPLIFIER_HOME")
     else:
@@ -220,7 +220,7 @@ def _bundle(app: App) -> Iterator[Finding]:
 
 
 def _unavailable(check: str, error: Exception) -> Finding:
-    """Return what a bundle or module that cannot be had means: one that was never fetched is no fault."""
+    """Return the finding for a missing bundle or module: one that was never fetched is not a failure."""
     if getattr(error, "code", "") == "offline":
         return Finding(check, "warn", str(error), "run it once with a network: this check fetches nothing")
     return Finding(check, "fail", str(error))
@@ -379,7 +379,7 @@ def _nearest(path: Path) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Tell whether a file can be made in a folder, by making one: what permissions say is not all there is."""
+    """Return whether a file can be created in a folder, by creating one: permissions do not tell everything."""
     import tempfile
 
     try:

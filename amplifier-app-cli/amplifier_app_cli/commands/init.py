@@ -83,7 +83,7 @@ def _known(name: str | None) -> KnownProvider | None:
         return None
     known = known_provider(name)
     if known is None:
-        raise click.UsageError(f"there is no provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
+        raise click.UsageError(f"unknown provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
     return known
 
 

@@ -26,7 +26,7 @@ _TITLES: Final = {
     "registry": "known bundles and their locks",
     "other": "your own bundles, modules, agents, trusted folders, and the rest",
 }
-#: What lies in the home, by the beginning of its name: a file brings its lock and its backup along.
+#: Files in the home, by the beginning of their names: the lock and the backup of a file belong to it.
 _NAMES: Final = {
     "projects": ("projects", "index.sqlite"),
     "settings": ("settings.yaml", "routing"),
@@ -37,7 +37,7 @@ _NAMES: Final = {
 
 
 class _Part(NamedTuple):
-    """One category: what lies there and how large it is."""
+    """One category: its files and their size."""
 
     category: str
     paths: tuple[Path, ...]
@@ -51,7 +51,7 @@ def _categories(text: str) -> tuple[str, ...]:
         if name not in CATEGORIES:
             from amplifier_foundation.errors import did_you_mean
 
-            raise click.BadParameter(f"there is no category {name!r}: {did_you_mean(name, list(CATEGORIES))}")
+            raise click.BadParameter(f"unknown category {name!r}: {did_you_mean(name, list(CATEGORIES))}")
     return names
 
 
@@ -135,7 +135,7 @@ def _wanted(
 
 
 def _parts(home: Path) -> list[_Part]:
-    """Return all categories with what lies in the home; what belongs to none is `other`."""
+    """Return all categories with their files in the home; the rest is `other`."""
     found: dict[str, list[Path]] = {category: [] for category in CATEGORIES}
     for path in sorted(home.iterdir()) if home.is_dir() else ():
         found[_category(path.name)].append(path)
@@ -157,7 +157,7 @@ def _size(path: Path) -> int:
 
 
 def _check(app: App, doomed: list[_Part]) -> None:
-    """End the command when the home is no folder of this program alone, or when a session runs in it."""
+    """Exit when the home is not a folder of this program alone, or when a session runs in it."""
     from amplifier_foundation.sessions.cleanup import is_running
 
     categories = {part.category for part in doomed}
@@ -177,7 +177,7 @@ def _check_home(app: App) -> None:
     home = app.home.path.resolve()
     for folder in (Path(app.environ.get("HOME") or "/").resolve(), app.project):
         if folder.is_relative_to(home):
-            _refuse(f"{folder} lies in {home}, and `other` would delete it too: name other categories")
+            _refuse(f"{folder} is in {home}, and `other` would delete it too: name other categories")
     if all(_category(path.name) == "other" and path.name != "digital-twin" for path in home.iterdir()):
         _refuse(f"{home} does not look like a home of this program: delete it by hand if you want that")
 

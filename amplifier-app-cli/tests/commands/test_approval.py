@@ -1,4 +1,4 @@
-"""Answers from another process: a run ends for want of a person, somebody answers, and the session goes on."""
+"""Answers from another process: a run ends because it needs approval, the user answers, and the session is resumed."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_denied_with_a_reason(place: Place) -> None:
 
 
 def test_allowed_and_denied_before_it_runs(place: Place) -> None:
-    """Whoever has allowed a call can take that back until the session goes on."""
+    """An allowed call can be denied until the session is resumed."""
     place.run(_TWO)
     assert place.amplifier("approval", "allow", place.session).returncode == 0
     denied = place.amplifier("approval", "deny", place.session, "--reason", "not today")
@@ -185,7 +185,7 @@ def test_json_has_what_waits(place: Place) -> None:
 
 
 def test_stream_has_what_waits(place: Place) -> None:
-    """With stream-json the events tell what is asked and what waits, as it happens, and the last record sums up."""
+    """With stream-json the events report requests and pending calls as they happen, and the last record sums up."""
     result = place.run(_TWO, "go", "--bundle", "./bundle.yaml", "--output-format", "stream-json")
     records = [json.loads(line) for line in result.stdout.splitlines()]
     events = [record["event"] for record in records if record["type"] == "event"]
@@ -196,7 +196,7 @@ def test_stream_has_what_waits(place: Place) -> None:
 
 
 def test_prompt_goes_with_what_was_answered(place: Place) -> None:
-    """A session may go on with answers and a prompt; unanswered calls wait on."""
+    """A session can be resumed with answers and a prompt; unanswered calls stay pending."""
     place.run(_TWO)
     bash = next(call for call in place.waiting if call["tool"] == "bash")
     place.amplifier("approval", "allow", place.session, bash["id"])
@@ -220,7 +220,7 @@ def test_rule_that_denies_by_then(place: Place, environment: dict[str, str]) -> 
 
 
 def test_nothing_to_go_on_with(place: Place) -> None:
-    """A session whose calls nobody has answered does not go on without a prompt, and says what to do."""
+    """A session with unanswered calls is not resumed without a prompt, and says what to do."""
     place.run(_TWO)
     result = place.go_on("turns: [{text: Never}]")
     assert result.returncode != 0
@@ -313,7 +313,7 @@ def test_secret_is_not_kept(place: Place, environment: dict[str, str]) -> None:
 
 
 def test_what_was_allowed_later_makes_a_rule(place: Place) -> None:
-    """`policy suggest` counts the answer from the other process, and not the denial because nobody was there."""
+    """`policy suggest` counts the answer from the other process, and not the denial for want of a terminal."""
     for _ in range(2):
         place.run(_ONE_MAKE)
         waiting = place.waiting[0]["session_id"]

@@ -119,8 +119,8 @@ def test_broken_bundle_is_listed_with_its_fault(run: Run, home: Home) -> None:
     assert f"{path}:" in result.stderr
 
 
-def test_unreadable_registry_is_told(run: Run, home: Home) -> None:
-    """A registry that is no JSON costs no list, and is told of."""
+def test_unreadable_registry_is_reported(run: Run, home: Home) -> None:
+    """A registry that is not JSON is reported, and the list is printed."""
     _write(home.registry, "{")
     result = run("list")
     assert result.exit_code == 0
@@ -244,7 +244,7 @@ def test_add_refuses_what_is_no_bundle(run: Run, tmp_path: Path, home: Home) -> 
 
 
 def test_app_bundle_is_part_of_every_session(run: Run, project: Path) -> None:
-    """With --app the bundle is composed into every other one, until it is taken out by its name."""
+    """With --app the bundle is composed into every other one, until it is removed by its name."""
     _write(project / "extra.yaml", "bundle: {name: extra}\nsession: {metadata: {extra: yes}}\n")
     assert run("add", "./extra.yaml", "--app", "--project").exit_code == 0
     assert json.loads(run("show", "minimal", "--format", "json").stdout)["plan"]["session"]["metadata"] == {
@@ -273,8 +273,8 @@ def test_remove_forgets_names_and_never_files(run: Run, home: Home) -> None:
         assert said in result.stderr
 
 
-def test_removed_bundle_that_is_still_chosen_is_told(run: Run, tmp_path: Path) -> None:
-    """Forgetting the bundle that runs says who still chooses it."""
+def test_removed_bundle_that_is_still_chosen_is_reported(run: Run, tmp_path: Path) -> None:
+    """Removing the bundle that runs says which file still chooses it."""
     path = _write(tmp_path / "thing.yaml", _BUNDLE.format(name="thing"))
     run("add", str(path))
     run("use", "thing")

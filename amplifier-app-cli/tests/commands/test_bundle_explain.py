@@ -76,7 +76,7 @@ def test_winner_and_losers_have_file_and_line(run: Run, project: Path, home: Pat
 
 
 def test_joined_lists_name_both_files(run: Run, project: Path) -> None:
-    """Lists of bundles are joined, and the earlier one is told as joined, not as lost."""
+    """Lists of bundles are joined, and the earlier one is reported as joined, not as lost."""
     _write(project / "base.yaml", _BASE)
     _write(project / "over.yaml", _OVER)
     one = _explained(run, "./over.yaml")["providers.provider-mock.config.tags"]
@@ -97,7 +97,7 @@ def test_text_says_the_same(run: Run, project: Path) -> None:
     ]
 
 
-def test_key_limits_what_is_told(run: Run) -> None:
+def test_key_limits_what_is_explained(run: Run) -> None:
     """--key takes a whole key or the beginning of one at a dot, and an unknown one gets a hint."""
     assert set(_explained(run, "--key", "session")) == {"session.orchestrator.module", "session.context.module"}
     assert set(_explained(run, "--key", "session.context.module")) == {"session.context.module"}
@@ -109,7 +109,7 @@ def test_key_limits_what_is_told(run: Run) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_secrets_are_masked(run: Run, project: Path, form: str) -> None:
-    """A key in clear and a password in an address are shown by neither command, whoever won."""
+    """A key in clear and a password in an address are shown by neither command, whichever won."""
     text = "bundle: {name: leaky}\nincludes: [minimal]\n"
     text += f"providers: [{{module: provider-mock, config: {{api_key: {_KEY}}}}}]\n"
     _write(

@@ -138,7 +138,7 @@ def test_install_twice_changes_nothing(user: Path, capsys: pytest.CaptureFixture
 
 
 def test_install_for_fish(user: Path) -> None:
-    """Fish reads scripts from a folder of its own; nothing else is written."""
+    """Fish reads scripts from its folder; nothing else is written."""
     script = install_completion("fish")
     assert script == user / ".config/fish/completions/amplifier.fish"
     assert [path for path in user.rglob("*") if path.is_file()] == [script]

@@ -69,7 +69,7 @@ def _status(result: Result, check: str) -> str:
 
 
 def test_fresh_machine(amplifier: Amplifier, environment: dict[str, str]) -> None:
-    """With nothing set up all is well enough: exit code 0, every check told, and nothing made in the home."""
+    """With nothing set up all is well enough: exit code 0, every check reported, and nothing created in the home."""
     result = amplifier("doctor", "--format", "json")
     assert result.returncode == 0, result.stdout
     report = json.loads(result.stdout)
@@ -88,7 +88,7 @@ def test_for_people(run: Run) -> None:
 
 
 def test_broken_settings(run: Run, home: Path) -> None:
-    """Settings that cannot be read are a failure with file and line; other checks go on."""
+    """Settings that cannot be read are a failure with file and line; other checks run."""
     home.mkdir()
     (home / "settings.yaml").write_text("bundle: {\n")
     result = run("--format", "json")
@@ -131,7 +131,7 @@ def test_bundle_that_is_missing(run: Run, project: Path) -> None:
 
 
 def test_bundle_that_was_never_fetched(run: Run, home: Path) -> None:
-    """A bundle that would have to be fetched is no fault, and is not fetched."""
+    """A bundle that would have to be fetched is not a failure, and is not fetched."""
     home.mkdir()
     (home / "settings.yaml").write_text("bundle: {active: 'git+https://127.0.0.1:1/org/repo@main'}\n")
     result = run("--format", "json")
@@ -139,7 +139,7 @@ def test_bundle_that_was_never_fetched(run: Run, home: Path) -> None:
 
 
 def test_module_that_is_missing(run: Run, project: Path, home: Path) -> None:
-    """Every module that does not load is a failure with its name, and the number of good ones is told."""
+    """Every module that does not load is a failure with its name, and the number of good ones is reported."""
     (whole,) = [found["detail"] for found in _found(run("--format", "json"), "modules")]
     good = int(whole.split()[0])
     assert good > 2
@@ -165,7 +165,7 @@ def test_modules_of_an_untrusted_project(run: Run, project: Path) -> None:
 
 
 def test_provider(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scripted model is a warning that says what to do; a key that is not used is told."""
+    """A scripted model is a warning that says what to do; a key that is not used is reported."""
     assert "amplifier init" in _found(run("--format", "json"), "provider")[0]["remedy"]
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     found = _found(run("--format", "json"), "provider")[0]
@@ -198,7 +198,7 @@ def test_trust(run: Run, home: Path, project: Path) -> None:
 
 
 def test_index_that_is_damaged(run: Run, home: Path) -> None:
-    """A damaged index is a warning: it is made anew."""
+    """A damaged index is a warning: it is rebuilt."""
     home.mkdir()
     (home / "index.sqlite").write_bytes(b"no database at all" * 100)
     assert _status(run("--format", "json"), "index") == "warn"
@@ -214,7 +214,7 @@ def test_home_that_is_a_file(run: Run, home: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_home_that_cannot_be_written(run: Run, home: Path) -> None:
-    """A home that belongs to somebody else is a failure."""
+    """A home that belongs to another user is a failure."""
     home.mkdir(mode=0o500)
     assert _status(run("--format", "json"), "home") == "fail"
 

@@ -85,7 +85,7 @@ def test_all_places(home: Path, project: Path, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 1}', "[" * 100_000, " " * (1 << 21)])
 def test_files_that_cannot_be_used(checked: Doctor, home: Path, text: str) -> None:
-    """A file that is no config is a warning that names it, and the check goes on."""
+    """A file that is not a config is a warning that names it, and the check continues."""
     (home / "mcp.json").write_text(text, encoding="utf-8")
     (warning, rest) = checked()
     assert warning[0] == "warn"

@@ -84,7 +84,7 @@ def test_again_changes_nothing(run: Run, home: Path) -> None:
 
 
 def test_nothing_wanted(run: Run, home: Path) -> None:
-    """With --yes alone nothing is written, and the provider that answers is told."""
+    """With --yes alone nothing is written, and the provider that answers is reported."""
     result = run("--yes")
     assert result.exit_code == 0
     assert "provider: mock" in result.stderr
@@ -104,7 +104,7 @@ def test_nothing_wanted(run: Run, home: Path) -> None:
     ],
 )
 def test_what_cannot_be_done(run: Run, home: Path, arguments: tuple[str, ...]) -> None:
-    """Unclear or impossible wishes, and questions with nobody to ask, are usage errors; nothing is written."""
+    """Unclear or impossible wishes, and questions without a terminal, are usage errors; nothing is written."""
     assert run(*arguments, stdin=SECRET).exit_code == 2
     assert not (home / "settings.yaml").exists()
 
@@ -119,7 +119,7 @@ def test_module_that_is_missing(run: Run, home: Path, monkeypatch: pytest.Monkey
 
 
 def test_keys_that_are_there(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key in the environment is enough: its provider answers without a setting, and other keys are told."""
+    """A key in the environment is enough: its provider answers without a setting, and other keys are reported."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("GEMINI_API_KEY", SECRET)
     result = run("--yes")

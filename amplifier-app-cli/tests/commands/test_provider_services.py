@@ -19,7 +19,7 @@ Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 
 RIGHT = "sk-right-0123456789abcdefghij"
 WRONG = "sk-wrong-0123456789abcdefghij"
-#: What the environment of whoever runs the tests may hold, and no test wants.
+#: Variables that the environment of the tests may hold, and no test wants.
 _STRAY = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_HOST", "_PROXY", "_proxy")
 
 
@@ -186,7 +186,7 @@ def test_a_wrong_address(case: Case, amplifier: Amplifier, server: ModelServer) 
 @every_provider
 def test_no_server(case: Case, amplifier: Amplifier) -> None:
     """A server that is not there is one line with the address, after one attempt."""
-    with socket.socket() as taken:  # bound, so that nobody else is there, and not listening
+    with socket.socket() as taken:  # bound, so that no other process has the port, and not listening
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         environ = {case.key: RIGHT, case.address: f"{url}{case.path}"}
@@ -198,7 +198,7 @@ def test_no_server(case: Case, amplifier: Amplifier) -> None:
 
 
 def test_a_service_that_fails_is_tried_once(amplifier: Amplifier, server: ModelServer) -> None:
-    """What is wrong is told at once, though a run would try again."""
+    """What is wrong is reported at once, though a run would retry."""
     server.answers(Reply.error(500, {"error": {"message": "out of order"}}))
     environ = {"OPENAI_API_KEY": RIGHT, "OPENAI_BASE_URL": f"{server.url}/v1"}
     assert "out of order" in _failure(amplifier("provider", "test", "openai", **environ))
@@ -235,7 +235,7 @@ def test_a_key_that_is_kept(amplifier: Amplifier, server: ModelServer, home: Pat
 
 
 def test_two_servers_of_one_kind(amplifier: Amplifier) -> None:
-    """Two providers of one module are told apart by their ids, and each has its own address, key and model."""
+    """Two providers of one module are distinguished by their ids, and each has its own address, key and model."""
     with ModelServer() as one, ModelServer() as two:
         one.answers(Service("chat", models=("m-1",), text="I am one.").answer)
         two.answers(Service("chat", models=("m-2",), key=RIGHT, text="I am two.").answer)

@@ -97,7 +97,7 @@ def test_dry_run_shows_sizes(run: Run, home: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [(), ("--full",), ("--remove", "cache"), ("--remove", "cache", "--full"), ("--remove", "cahce")]
 )
-def test_nobody_to_ask(run: Run, home: Path, arguments: tuple[str, ...]) -> None:
+def test_without_a_terminal(run: Run, home: Path, arguments: tuple[str, ...]) -> None:
     """Without a terminal nothing is deleted unless --yes is given; what is meant must be clear."""
     result = run(*arguments)
     assert result.exit_code == 2

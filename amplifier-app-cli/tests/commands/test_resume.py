@@ -85,7 +85,7 @@ def test_nothing_to_go_on_with(amplifier: Amplifier) -> None:
 
 
 def test_a_session_that_did_not_change_has_no_notes(amplifier: Amplifier, project: Path) -> None:
-    """What the choice of a provider put into the record is no difference, with or without a bundle of one's own."""
+    """What the choice of a provider put into the record is not a difference, with or without a bundle of the user."""
     for arguments in ([], ["--bundle", "bundle.yaml"]):
         (project / "bundle.yaml").write_text(_BUNDLE)
         session = _run(amplifier, *arguments)
@@ -96,7 +96,7 @@ def test_a_session_that_did_not_change_has_no_notes(amplifier: Amplifier, projec
 
 
 def test_several_providers_have_no_notes(amplifier: Amplifier, project: Path) -> None:
-    """With a choice to make among providers, going on makes the same one and says nothing of it."""
+    """With a choice to make among providers, resuming makes the same one without a message."""
     two = "[{module: provider-mock, id: a, config: {responses: [A]}}, {module: provider-mock, id: b}]"
     bundle = _BUNDLE.replace("[{module: provider-mock, config: {responses: [One., Two.]}}]", two)
     (project / "bundle.yaml").write_text(bundle)
@@ -105,7 +105,7 @@ def test_several_providers_have_no_notes(amplifier: Amplifier, project: Path) ->
 
 
 def test_a_change_of_the_model_is_one_note(amplifier: Amplifier, project: Path) -> None:
-    """A model that settings name since is told as one difference, also when quiet, and the recorded one answers."""
+    """A model that settings name since is reported as one difference, also when quiet, and the recorded one answers."""
     session = _run(amplifier)
     folder = project / ".amplifier"
     folder.mkdir()
@@ -119,7 +119,7 @@ def test_a_change_of_the_model_is_one_note(amplifier: Amplifier, project: Path) 
 
 
 def test_another_bundle_by_force(amplifier: Amplifier, project: Path) -> None:
-    """With --force-bundle the named bundle answers, and that it is another one is told."""
+    """With --force-bundle the named bundle answers, and the difference is reported."""
     session = _run(amplifier)
     (project / "bundle.yaml").write_text(_BUNDLE)
     result = amplifier("resume", session, "again", "--force-bundle", "bundle.yaml")
@@ -128,7 +128,7 @@ def test_another_bundle_by_force(amplifier: Amplifier, project: Path) -> None:
 
 
 def test_a_provider_for_one_turn(amplifier: Amplifier, project: Path) -> None:
-    """A provider that is asked for when a session goes on answers that turn; the record stays what it was."""
+    """A provider that is given when a session is resumed answers that turn; the record stays what it was."""
     both = (f"{{module: provider-mock, id: {name.lower()}, config: {{responses: [{name}.]}}}}" for name in "AB")
     two = f"[{', '.join(both)}]"
     (project / "bundle.yaml").write_text(

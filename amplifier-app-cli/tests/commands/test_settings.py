@@ -91,7 +91,7 @@ def test_stronger_scopes_win_and_are_explained(run: Run, project: Path) -> None:
 
 
 def test_settings_of_one_session(amplifier: Amplifier, environment: dict[str, str]) -> None:
-    """A session has settings of its own, found by the beginning of its id; without one the scope has no place."""
+    """A session has its settings, found by the beginning of its id; without a session the scope has no file."""
     assert amplifier("run", "hello").returncode == 0
     (folder,) = Path(environment["HOME"]).glob(".amplifier/projects/*/sessions/*")
     start = folder.name[:8]
@@ -124,7 +124,7 @@ def test_secret_goes_to_the_key_store(run: Run, home: Path) -> None:
 
 
 def test_secret_that_stands_in_a_file_is_masked(run: Run, home: Path) -> None:
-    """A secret that somebody wrote into the file by hand is shown by no command."""
+    """A secret that was written into the file by hand is shown by no command."""
     secret = "sk-abcdefghijklmnopqrstuvwx123456"
     home.mkdir()
     (home / "settings.yaml").write_text(
@@ -137,7 +137,7 @@ def test_secret_that_stands_in_a_file_is_masked(run: Run, home: Path) -> None:
 
 
 def test_list(run: Run) -> None:
-    """`list` has every setting and its scope, and says what to do when there is none."""
+    """`list` has every setting and its scope, and says what to do when nothing is set."""
     empty = run("list")
     assert (empty.exit_code, empty.stdout) == (0, "")
     assert "amplifier settings set" in empty.stderr
@@ -160,7 +160,7 @@ def test_unknown_keys_get_a_hint(run: Run) -> None:
 
 
 def test_unset_says_where_it_is_set(run: Run) -> None:
-    """Taking out what is set in another scope changes nothing, and says where it is set."""
+    """Unsetting what is set in another scope changes nothing, and says where it is set."""
     run("set", "bundle.active", "minimal", "--project")
     result = run("unset", "bundle.active")
     assert result.exit_code == 0
@@ -168,8 +168,8 @@ def test_unset_says_where_it_is_set(run: Run) -> None:
     assert run("get", "bundle.active").stdout == "minimal\n"
 
 
-def test_broken_file_is_told_with_its_line(run: Run, home: Path) -> None:
-    """A file that is no YAML is an error with its line, and is left as it is."""
+def test_broken_file_is_reported_with_its_line(run: Run, home: Path) -> None:
+    """A malformed file is an error with its line, and is left as it is."""
     home.mkdir()
     (home / "settings.yaml").write_text("bundle: {\n")
     for arguments in (("list",), ("set", "bundle.active", "x")):
@@ -180,7 +180,7 @@ def test_broken_file_is_told_with_its_line(run: Run, home: Path) -> None:
 
 
 def test_trusted_project_stays_trusted(run: Run, home: Path, project: Path) -> None:
-    """What the user sets through the program ends no trust; what somebody else changed before is not taken over."""
+    """What the user sets through the program ends no trust; what was changed before by someone else is not accepted."""
     store = TrustStore(Home(home))
     run("set", "bundle.active", "minimal", "--project")
     store.trust(project)

@@ -37,7 +37,7 @@ def test_empty_list_says_what_to_do(run: Run) -> None:
     assert "amplifier source add" in result.stderr
 
 
-def test_module_and_bundle_are_told_apart(run: Run) -> None:
+def test_module_and_bundle_are_distinguished(run: Run) -> None:
     """A module is known by the beginning of its id, a bundle by its name or address; else a flag says which."""
     assert run("add", "tool-x", "./modules/tool-x").exit_code == 0
     assert run("add", "minimal", "git+https://localhost/x@main").exit_code == 0
@@ -68,14 +68,14 @@ def test_stronger_scope_counts(run: Run, project: Path) -> None:
 
 
 def test_path_that_leads_nowhere_is_refused(run: Run) -> None:
-    """A source that is none, or a folder that is not there, is not written."""
+    """An invalid source, or a missing folder, is not written."""
     assert run("add", "tool-x", "./nowhere").exit_code == 1
     assert run("add", "tool-x", "C:\\tools").exit_code == 1
     assert _listed(run) == []
 
 
 def test_passwords_are_not_shown(run: Run, environment: dict[str, str]) -> None:
-    """An address with a password is not written, and one that somebody wrote is listed without it."""
+    """An address with a password is not written, and one that was written by hand is listed without it."""
     uri = "git+https://me:hunter22@localhost/x@main"
     result = run("add", "tool-x", uri)
     assert result.exit_code == 1

@@ -129,7 +129,7 @@ def test_invoke_prints_the_answer_alone(amplifier: Amplifier) -> None:
 
 
 def test_invoked_call_is_logged_and_can_be_taken_up(amplifier: Amplifier) -> None:
-    """The log has the whole turn and the session's end, the transcript pairs, and the session goes on."""
+    """The log has the whole turn and the session's end, the transcript pairs, and the session can be resumed."""
     result = amplifier("tool", "invoke", "census", "path=.", "-o", "json")
     record = json.loads(result.stdout)
     assert record["status"] == "success"
@@ -147,7 +147,7 @@ def test_invoked_call_is_logged_and_can_be_taken_up(amplifier: Amplifier) -> Non
 
 @pytest.mark.parametrize("providers", ["[{module: provider-anthropic}]", "[]"])
 def test_tool_needs_no_key_of_a_model(amplifier: Amplifier, project: Path, providers: str) -> None:
-    """A call by hand asks no model, so it runs where the provider has no key, and where there is none at all."""
+    """A call by hand asks no model, so it runs where the provider has no key, and where there is no provider at all."""
     modules = "session: {orchestrator: {module: loop-basic}, context: {module: context-simple}}"
     bundle = f"bundle: {{name: keyless}}\nincludes: [{{bundle: 'amplifier:behaviors/logging'}}]\n{modules}\n"
     (project / "keyless.yaml").write_text(f"{bundle}providers: {providers}\n", encoding="utf-8")
@@ -181,7 +181,7 @@ def test_what_needs_permission_is_refused_without_a_terminal(amplifier: Amplifie
 
 @pytest.mark.parametrize("arguments", [("census", "path=/"), ("plain", "path=.")])
 def test_what_no_rule_covers_is_denied(amplifier: Amplifier, arguments: tuple[str, ...]) -> None:
-    """A path that leads out of the project, and a tool that nobody knows, end with 1 and how to find a rule."""
+    """A path that leads out of the project, and an unknown tool, end with 1 and how to find a rule."""
     result = amplifier("tool", "invoke", *arguments)
     assert result.returncode == 1
     assert "amplifier policy explain" in result.stderr
@@ -221,7 +221,7 @@ def test_failures_have_a_message_and_exit_code(amplifier: Amplifier) -> None:
 
 @pytest.mark.parametrize("argument", ["path", "=x", "path=1"])
 def test_bad_arguments_are_mistakes_of_usage(amplifier: Amplifier, argument: str) -> None:
-    """What is no KEY=VALUE, or a key twice, ends with 2 before anything is loaded."""
+    """An argument that is not KEY=VALUE, or a key twice, ends with 2 before anything is loaded."""
     result = amplifier("tool", "invoke", "census", "path=.", argument)
     assert result.returncode == 2
     assert "noise" not in result.stderr

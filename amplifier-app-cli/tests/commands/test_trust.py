@@ -43,7 +43,7 @@ async def mount(coordinator, config=None):
 
 @pytest.fixture
 def named(project: Path) -> Path:
-    """Return a project whose bundle names a module of its own and, in an included file, a server."""
+    """Return a project whose bundle names one of its modules and, in an included file, a server."""
     (project / "bundle.yaml").write_text(_BUNDLE)
     (project / "parts").mkdir()
     (project / "parts/deep.yaml").write_text(_DEEP)
@@ -73,7 +73,7 @@ def run(home: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_from_refused_to_trusted(amplifier: Amplifier, named: Path) -> None:
-    """What a run refuses, `trust` shows with its line; after it the run goes on, until a file changes."""
+    """What a run refuses, `trust` shows with its line; after it the run starts, until a file changes."""
     refused = amplifier("run", "hello", "--bundle", ".")
     assert refused.returncode == 6
     shown = amplifier("trust", "--yes")
@@ -87,7 +87,7 @@ def test_from_refused_to_trusted(amplifier: Amplifier, named: Path) -> None:
     assert "parts/deep.yaml changed" in again.stderr
 
 
-def test_nobody_to_ask(run: Run, named: Path, home: Path) -> None:
+def test_without_a_terminal(run: Run, named: Path, home: Path) -> None:
     """Without a terminal and without --yes all is shown, also to programs, and nothing is trusted."""
     result = run("--format", "json")
     assert result.exit_code == 2
@@ -140,7 +140,7 @@ def test_again(run: Run, named: Path) -> None:
 
 
 def test_another_folder(run: Run, named: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path names the project, relative to where the program runs; one that is no folder is an error."""
+    """A path names the project, relative to where the program runs; one that is not a folder is an error."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -188,7 +188,7 @@ def test_file_that_comes_into_view_later(run: Run, named: Path) -> None:
     assert "already" in run("--bundle", "odd.yaml").stderr
 
 
-def test_change_while_somebody_looks(run: Run, named: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_while_the_user_decides(run: Run, named: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is trusted is what was shown: a file that changes in between ends it at once."""
     before = TrustStore.trust
 

@@ -192,7 +192,7 @@ def test_update_asks_or_refuses(amplifier: Amplifier, team: _Team, command: tupl
 
 
 def test_check_changes_nothing(amplifier: Amplifier, team: _Team, environment: dict[str, str]) -> None:
-    """Looking for newer states leaves the cache and the lock as they are, so that work without network goes on."""
+    """Looking for newer versions leaves the cache and the lock as they are, so that work without network continues."""
     assert _answer(amplifier) == "1"
     home = Path(environment["HOME"]) / ".amplifier"
     team.commit_module("2")

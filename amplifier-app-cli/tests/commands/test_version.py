@@ -36,12 +36,12 @@ def test_version_for_programs(amplifier: Amplifier, environment: dict[str, str])
 
 
 def test_verbose(amplifier: Amplifier) -> None:
-    """With -v every part is on a line of its own."""
+    """With -v every part is on its own line."""
     assert f"amplifier-foundation {__version__}" in amplifier("version", "-v").stdout.splitlines()
 
 
 def test_parts_without_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where only parts are installed, the ones that every program needs are told."""
+    """Where only parts are installed, the ones that every program needs are reported."""
 
     def missing(name: str) -> list[str]:
         raise PackageNotFoundError(name)
@@ -56,7 +56,7 @@ def test_parts_without_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_part_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part that should be there and is not is told as such."""
+    """A missing part is reported as such."""
     monkeypatch.setattr("importlib.metadata.requires", lambda name: ["amplifier-none-such==3.0.0", "click>=8"])
     versions = version_file.first_party_versions()
     assert versions["amplifier-none-such"] is None

@@ -1,4 +1,4 @@
-"""Rules are put into files and taken out of them, and everything else stays as it was."""
+"""Rules are added to files and removed from them, and everything else stays as it was."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_is_there_is_not_written_twice(tmp_path: Path) -> None:
     ],
 )
 def test_ways_to_write_rules(tmp_path: Path, text: str) -> None:
-    """However the list is written, a rule can be added and taken out again."""
+    """However the list is written, a rule can be added and removed."""
     path = tmp_path / "policy.yaml"
     path.write_text(text, encoding="utf-8")
     before = _rules(path)
@@ -130,7 +130,7 @@ def test_what_cannot_be_changed_stays(tmp_path: Path, text: str) -> None:
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
-    """A file in the place of the folder is told, not an exception of the system."""
+    """A file in the place of the folder is a PolicyFileError, not an OSError."""
     (tmp_path / "file").write_text("x", encoding="utf-8")
     with pytest.raises(PolicyFileError, match="cannot be written"):
         append_rules(tmp_path / "file" / "policy.yaml", [_ENTRY])

@@ -1,4 +1,4 @@
-"""A home, a project and a key store of its own for every test."""
+"""A home, a project and a key store for every test."""
 
 from __future__ import annotations
 

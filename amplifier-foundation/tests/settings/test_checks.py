@@ -19,7 +19,7 @@ def load(home: Home, text: str) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "expected"),
     [
         ("bundel: {}", 1, "unknown key 'bundel': did you mean 'bundle'?"),
         ("\nbundle:\n  actve: x", 3, "unknown key 'bundle.actve': did you mean 'active'?"),
@@ -55,12 +55,12 @@ def load(home: Home, text: str) -> Settings:
         ("- a\n- b", 1, "must be a mapping of keys, got list"),
     ],
 )
-def test_malformed_settings_are_never_ignored(home: Home, text: str, line: int, told: str) -> None:
+def test_malformed_settings_are_never_ignored(home: Home, text: str, line: int, expected: str) -> None:
     """Whatever is wrong is an error that names file and line and says what was meant."""
     with pytest.raises(SettingsError) as caught:
         load(home, text)
     assert str(caught.value).startswith(f"{home.settings}:{line}: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert caught.value.code == "settings_invalid"
 
 

@@ -115,7 +115,7 @@ def test_removing_from_a_file_that_is_not_there_makes_none(home: Home, keys: Key
 
 
 def test_modules_go_by_their_names(home: Home, keys: KeyStore) -> None:
-    """An entry of a module list is found by `id`, else `module`, and made when there is none."""
+    """An entry of a module list is found by `id`, else `module`, and added when it is missing."""
     write(home.settings, "config:\n  providers:\n    - {module: p, id: one}\n    - module: p\n")
     set_value(home.settings, "config.providers.one.config.x", 1, keys)
     set_value(home.settings, "config.providers.p.config.x", 2, keys)
@@ -142,7 +142,7 @@ def test_names_with_dots_are_given_in_parts(home: Home, keys: KeyStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "expected"),
     [
         ("bundel.active", "x", "did you mean 'bundle'"),
         ("bundle.active", 3, "`bundle.active` must be text, got a number"),
@@ -153,12 +153,14 @@ def test_names_with_dots_are_given_in_parts(home: Home, keys: KeyStore) -> None:
         ("bundle..active", "x", "invalid settings key"),
     ],
 )
-def test_what_settings_cannot_say_is_not_written(home: Home, keys: KeyStore, key: str, value: Any, told: str) -> None:
+def test_what_settings_cannot_say_is_not_written(
+    home: Home, keys: KeyStore, key: str, value: Any, expected: str
+) -> None:
     """A wrong key or value is an error and the file is as it was."""
     write(home.settings, "bundle:\n  active: a\n")
     with pytest.raises(SettingsError) as caught:
         set_value(home.settings, key, value, keys)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert home.settings.read_text(encoding="utf-8") == "bundle:\n  active: a\n"
 
 
@@ -171,7 +173,7 @@ def test_only_lists_are_appended_to(home: Home, keys: KeyStore) -> None:
 
 @pytest.mark.parametrize("content", [b"bundle: [", b"bundle: \xff", b"- a", b"bundel: {}"])
 def test_a_broken_file_is_not_written_over(home: Home, keys: KeyStore, content: bytes) -> None:
-    """What cannot be understood is reported, with its line, and left for its owner to mend."""
+    """What cannot be understood is reported, with its line, and left for its owner to repair."""
     write(home.settings, content)
     with pytest.raises(SettingsError, match=r"settings\.yaml:[12]: "):
         set_value(home.settings, "bundle.active", "x", keys)

@@ -58,7 +58,7 @@ def test_a_name_that_is_taken_is_not_taken_again(home: Home, keys: KeyStore) -> 
 
 
 def test_secrets_that_stood_in_the_file_go_with_the_next_edit(home: Home, keys: KeyStore) -> None:
-    """A literal key that somebody wrote by hand is moved when the file is written for any reason, and it is told."""
+    """A literal key that was written by hand is moved when the file is written for any reason, and reported."""
     home.path.mkdir(parents=True)
     home.settings.write_text(
         f"config:\n  providers:\n    - module: provider-x  # mine\n      config:\n        api_key: {SECRET} # old\n",

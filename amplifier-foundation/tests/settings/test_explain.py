@@ -57,7 +57,7 @@ def test_what_is_replaced_by_something_of_another_kind_lost(home: Home, project:
     assert [lost.value for lost in origins["overrides.m.config.c.d"].lost] == ["text"]
 
 
-def test_nobody_loses_in_a_united_list(home: Home, project: Path) -> None:
+def test_no_scope_loses_in_a_united_list(home: Home, project: Path) -> None:
     """Path lists of the file tool are joined, so no file is overruled."""
     text = "modules: {{tools: [{{module: tool-filesystem, config: {{allowed_write_paths: [{0}]}}}}]}}"
     write(home.settings, text.format("/a"))

@@ -20,7 +20,7 @@ def mode(path: Path) -> int:
 
 
 def test_without_a_file_there_are_no_keys(home: Home) -> None:
-    """No file is no fault, and nothing is made by looking."""
+    """A missing file is not an error, and reading creates nothing."""
     keys = KeyStore(home, {})
     assert (keys.load(), keys.list(), keys.warnings) == ({}, [], [])
     assert keys.remove("NAME") is False

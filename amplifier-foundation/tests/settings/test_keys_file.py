@@ -53,13 +53,13 @@ def test_lines_of_other_hands_are_understood(line: str, value: str | None, mark:
 
 
 def test_comments_and_blank_lines_are_kept() -> None:
-    """What is no key is carried along as it is."""
+    """Comments are kept as they are."""
     content = b'# mine\n\nA="1"\n  # indented\n'
     assert render_lines(parse_lines(PATH, content)) == content
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("hunter2hunter2", "not of the form NAME"),
         ("hunter-2=hunter2", "not of the form NAME"),
@@ -69,12 +69,12 @@ def test_comments_and_blank_lines_are_kept() -> None:
         ("A='hunter2\"", "the quotes of A do not match"),
     ],
 )
-def test_a_malformed_line_is_named_but_not_shown(line: str, told: str) -> None:
+def test_a_malformed_line_is_named_but_not_shown(line: str, expected: str) -> None:
     """The error has file and line, and not a character of the value."""
     with pytest.raises(KeysError) as caught:
         parse_lines(PATH, f'# x\nB="1"\n{line}\n'.encode())
     assert str(caught.value).startswith("keys.env:3: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "hunter" not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
@@ -95,7 +95,7 @@ def test_a_value_that_no_variable_can_hold_is_refused(value: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "1A", "A-B", "A B", "sk-hunter2", "A\n", "Ä"])
 def test_a_bad_name_is_refused_and_not_shown(name: str) -> None:
-    """Whoever gives the value in place of the name does not find it in an error."""
+    """A value that is given in place of the name is not in the error."""
     with pytest.raises(KeysError, match="invalid name of a key") as caught:
         key_line(name, "x")
     assert "hunter2" not in str(caught.value)

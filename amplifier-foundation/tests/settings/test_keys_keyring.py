@@ -58,7 +58,7 @@ def store(home: Home, environ: Mapping[str, str] | None = None) -> KeyStore:
 
 @pytest.fixture
 def drawer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawer]:
-    """Put a keyring of our own in place of the system's; whoever hangs in it is let go at the end."""
+    """Replace the system's keyring with a fake; threads that hang in it are released at the end."""
     fresh = Drawer()
     monkeypatch.setattr(keyring.core, "_keyring_backend", fresh)
     yield fresh
@@ -101,7 +101,7 @@ def test_a_key_that_moves_is_gone_from_where_it_was(home: Home, drawer: Drawer) 
 
 @pytest.mark.parametrize("fault", [NoKeyringError("No backend\nmore"), KeyringLocked(f"locked {SECRET}")])
 def test_a_keyring_that_cannot_be_asked_is_told(home: Home, drawer: Drawer, fault: Exception) -> None:
-    """Loading goes on without the key and says why; setting is an error, and neither shows the value."""
+    """Loading continues without the key and says why; setting is an error, and neither shows the value."""
     keys = store(home)
     keys.set("FILE", "x")
     keys.set("NAME", "before", store="keyring")
@@ -117,7 +117,7 @@ def test_a_keyring_that_cannot_be_asked_is_told(home: Home, drawer: Drawer, faul
 
 
 def test_a_keyring_that_hangs_is_left_behind(home: Home, drawer: Drawer) -> None:
-    """Waiting for somebody who could unlock it ends after a while, with a warning or an error."""
+    """Waiting for it to be unlocked ends after a while, with a warning or an error."""
     keys = KeyStore(home, {}, keyring_timeout=0.05)
     store(home).set("NAME", SECRET, store="keyring")
     drawer.hangs = threading.Event()
@@ -128,7 +128,7 @@ def test_a_keyring_that_hangs_is_left_behind(home: Home, drawer: Drawer) -> None
 
 
 def test_a_key_that_the_keyring_lost_is_told(home: Home, drawer: Drawer) -> None:
-    """A name that the file sends to the keyring, and that is not there, is no silent nothing."""
+    """A name that should be in the keyring and is missing there is reported."""
     keys = store(home)
     keys.set("NAME", SECRET, store="keyring")
     drawer.held.clear()
@@ -148,9 +148,9 @@ def test_a_key_that_cannot_be_forgotten_is_told(home: Home, drawer: Drawer) -> N
 
 
 @pytest.mark.parametrize(
-    ("backend", "told"), [("null", "does not hold it"), ("fail", "NoKeyringError: No recommended backend")]
+    ("backend", "expected"), [("null", "does not hold it"), ("fail", "NoKeyringError: No recommended backend")]
 )
-def test_the_backends_of_headless_systems_are_told(home: Home, backend: str, told: str) -> None:
+def test_the_backends_of_headless_systems_are_reported(home: Home, backend: str, expected: str) -> None:
     """The real library's backend that forgets, and the one for no backend at all, are errors: no key is lost."""
     code = (
         "import sys; from pathlib import Path; from amplifier_foundation.paths import Home\n"
@@ -167,7 +167,7 @@ def test_the_backends_of_headless_systems_are_told(home: Home, backend: str, tol
         check=True,
         env={**os.environ, "PYTHON_KEYRING_BACKEND": f"keyring.backends.{backend}.Keyring"},
     )
-    assert told in done.stdout
+    assert expected in done.stdout
     assert "hunter2" not in done.stdout + done.stderr
     assert not home.keys.exists()
 

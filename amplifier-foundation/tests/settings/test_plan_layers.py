@@ -18,7 +18,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_layers_have_the_shape_of_plans_and_the_lines_of_files(home: Home, project: Path) -> None:
-    """Whoever explains a plan finds every module under the plan's key, with the line it has in the settings file."""
+    """A layer has every module under the plan's key, with the line it has in the settings file."""
     path = write(
         home.settings,
         "config:\n  providers:\n    - module: p\n      config:\n        x: 1\nmodules:\n  tools:\n    - module: t\n"
@@ -57,7 +57,7 @@ def test_the_kind_of_a_setting_counts_more_than_its_scope(home: Home, project: P
     ("scope", "whose"), [("user", "user"), ("project", "project"), ("local", "project"), ("session", "user")]
 )
 def test_what_lies_in_a_project_is_named_by_the_project(home: Home, project: Path, scope: str, whose: str) -> None:
-    """The personal file of a project can come with the project, so it is no more trusted than the rest of it."""
+    """The personal file of a project can come with the project, so it is trusted like the rest of it."""
     session = project.parent / "session"
     write(scope_file(scope, home, project, session), "modules: {tools: [{module: t}]}")  # type: ignore[arg-type]
     (layer,) = settings_layers(Settings.load(home, project, session))
@@ -84,7 +84,7 @@ def test_an_override_is_found_for_an_entry_that_goes_by_an_id(home: Home, projec
 
 
 def test_overrides_of_a_provider_that_only_agents_have_are_seen(home: Home, project: Path) -> None:
-    """Where an agent sends credentials is no less to be looked at than where the session does."""
+    """Where an agent sends credentials is shown like where the session does."""
     path = write(scope_file("project", home, project), "overrides:\n  p:\n    config:\n      base_url: evil\n")
     plan = {"agents": {"a": {"providers": [{"module": "p"}]}}}
     (layer,) = settings_layers(Settings.load(home, project), plan)
@@ -93,7 +93,7 @@ def test_overrides_of_a_provider_that_only_agents_have_are_seen(home: Home, proj
 
 
 def test_the_file_that_overrides_a_source_everywhere_is_named(home: Home, project: Path) -> None:
-    """`overrides` count more than `sources`, then the stronger scope; what nobody overrides has no such file."""
+    """`overrides` count more than `sources`, then the stronger scope; a module without overrides has no such file."""
     user = write(home.settings, "overrides:\n  a: {source: x}\nsources:\n  modules:\n    b: y\n")
     shared = write(scope_file("project", home, project), "sources:\n  modules:\n    a: z\n    b: z\n")
     settings = Settings.load(home, project)

@@ -35,6 +35,6 @@ def test_an_unknown_scope_is_an_error_with_a_hint() -> None:
 
 @pytest.mark.parametrize(("scope", "needed"), [("project", "project"), ("local", "project"), ("session", "session")])
 def test_a_scope_without_a_place_says_what_it_needs(scope: str, needed: str, home: Home) -> None:
-    """Project and session settings have no file where there is no project or session."""
+    """Project and session settings have no file without a project or session."""
     with pytest.raises(SettingsError, match=f"need a {needed}"):
         scope_file(parse_scope(scope), home)

@@ -24,7 +24,7 @@ def write(path: Path, text: str | bytes) -> Path:
 
 
 def test_without_files_there_are_no_settings(home: Home, project: Path) -> None:
-    """No file is no fault, and nothing is made by looking."""
+    """A missing file is not an error, and reading creates nothing."""
     settings = Settings.load(home, project, project / "session")
     assert (settings.data, settings.documents, settings.warnings) == ({}, (), ())
     assert settings.get("bundle.active") is None
@@ -80,7 +80,7 @@ def test_providers_are_merged_by_id_else_module(home: Home, project: Path) -> No
 
 
 def test_path_lists_of_the_file_tool_are_united_and_others_replaced(home: Home, project: Path) -> None:
-    """A project cannot take back a path that the user denied by giving a list of its own."""
+    """A project cannot take back a path that the user denied by giving another list."""
     tool = "modules: {{tools: [{{module: tool-filesystem, config: {{denied_write_paths: [{0}], other: [{0}]}}}}]}}"
     write(home.settings, tool.format("/a"))
     write(scope_file("project", home, project), tool.format("/b"))
@@ -89,7 +89,7 @@ def test_path_lists_of_the_file_tool_are_united_and_others_replaced(home: Home, 
 
 
 def test_a_section_with_everything_commented_out_takes_nothing_away(home: Home, project: Path) -> None:
-    """An empty section of a stronger scope is no section; an empty `active` says that no bundle is active."""
+    """An empty section of a stronger scope is ignored; an empty `active` says that no bundle is active."""
     write(
         home.settings,
         "bundle: {active: mine, app: [a]}\noverrides: {m: {config: {x: 1}}}\n"
@@ -142,14 +142,14 @@ def test_a_folder_in_place_of_the_file_is_reported(home: Home) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_reported(home: Home) -> None:
-    """Settings of somebody else's are not skipped without a word."""
+    """Unreadable settings are not skipped silently."""
     write(home.settings, "bundle: {active: x}").chmod(0)
     with pytest.raises(SettingsError, match="cannot be read: Permission denied"):
         Settings.load(home)
 
 
 def test_an_entry_without_a_module_in_any_scope_is_an_error(home: Home, project: Path) -> None:
-    """`id` alone refers to an entry of another scope; when there is none, the line is named."""
+    """`id` alone refers to an entry of another scope; when it is missing, the line is named."""
     path = write(scope_file("local", home, project), "config:\n  providers:\n    - id: ghost\n")
     with pytest.raises(SettingsError, match=r"local\.yaml:3: `config\.providers\.ghost` names no module") as caught:
         Settings.load(home, project)

@@ -77,7 +77,7 @@ def _check_name(name: str | None) -> None:
     if name is None:
         return
     if not re.fullmatch(r"[\w.-]+", name):
-        raise click.BadParameter(f"{name!r} is no name: use letters, digits, '-', '_' and '.'", param_hint="--name")
+        raise click.BadParameter(f"invalid name {name!r}: use letters, digits, '-', '_' and '.'", param_hint="--name")
     if name.lower().endswith((".md", ".yaml", ".yml")):
         raise click.BadParameter(f"{name!r} would be taken for a file: leave out the suffix", param_hint="--name")
 
@@ -145,4 +145,4 @@ def _not_added(app: App, name: str, elsewhere: str) -> NoReturn:
         raise BundleNotFoundError(f"{name!r} is not set in this scope{elsewhere}")
     names = [one.name for one in registry.list() if one.origin in ("settings", "registry")]
     hint = did_you_mean(name, names) if names else "no bundle was added"
-    raise BundleNotFoundError(f"there is no bundle named {name!r}: {hint}")
+    raise BundleNotFoundError(f"unknown bundle {name!r}: {hint}")

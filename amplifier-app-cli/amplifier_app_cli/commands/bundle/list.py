@@ -27,14 +27,14 @@ class ListedBundle:
     name: str
     #: Who knows it: project, user, settings, registry, product; `reference` for one that has no name.
     origin: str
-    #: What the name stands for.
+    #: The reference that the name means.
     reference: str
     active: bool = False
     #: Whether it is added to every session.
     app: bool = False
     version: str | None = None
     description: str | None = None
-    #: Where it lies on this machine.
+    #: Its path on this machine.
     file: str | None = None
     #: Why nothing more is known of it.
     problem: str | None = None

@@ -1,4 +1,4 @@
-"""Know modules: those that are installed, and those that the plan of a bundle names."""
+"""The known modules: those that are installed, and those that the plan of a bundle names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
 
 
 class ModuleUnknownError(FoundationError):
-    """There is no module of that id."""
+    """No module has that id."""
 
     code = "module_not_found"
 

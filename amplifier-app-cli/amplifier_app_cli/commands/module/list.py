@@ -65,7 +65,7 @@ def show(module_id: str, output_format: str) -> None:
     known = {one.id: one for one in _known(needs_plan=False)}
     found = known.get(module_id)
     if found is None:
-        raise ModuleUnknownError(f"there is no module {module_id!r} here: {did_you_mean(module_id, sorted(known))}")
+        raise ModuleUnknownError(f"unknown module {module_id!r}: {did_you_mean(module_id, sorted(known))}")
     from amplifier_foundation.plan.module_config import installed_config
     from amplifier_kit.config import config_schema
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amplifier_core.validation import ValidationResult
 
 _TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
-#: Words that names of modules start with, and the type each stands for.
+#: Words that names of modules start with, and the type each means.
 _WORDS: Final = {**{kind: kind for kind in _TYPES}, "hooks": "hook", "loop": "orchestrator"}
 _PACKAGE: Final = "amplifier_module_"
 _PYTEST_SETTINGS: Final = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
@@ -124,13 +124,13 @@ def _tested(kind: str, package: Path) -> int:
             f"from amplifier_core.validation.behavioral import {suite}\n\n\nclass TestModule({suite}):\n    pass\n",
             encoding="utf-8",
         )
-        # Settings of its own, and no `conftest.py` from above: pytest would take both from wherever it finds some.
+        # Separate settings and no `conftest.py` from parent folders: pytest would search for both.
         settings = Path(folder) / "pytest.ini"
         settings.write_text(_PYTEST_SETTINGS, encoding="utf-8")
         options = ["-q", "-p", "no:cacheprovider", "-c", str(settings), "--rootdir", folder, "--confcutdir", folder]
         command = [sys.executable, "-P", "-m", "pytest", *options, "--module-path", str(package.resolve()), str(tests)]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-        # The descriptor of standard output leads to standard error here: what pytest says is no result.
+        # The descriptor of standard output is standard error here: the output of pytest is not a result.
         with open_process(
             command, environment=environ, cwd=folder, because="it was made for this", stdout=None, stderr=None
         ) as process:

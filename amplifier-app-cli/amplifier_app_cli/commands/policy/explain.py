@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.policy.permissions import Judgement
 
 _ACTION = re.compile(r"(filesystem|process|network|session|mcp|tool)\.[A-Za-z0-9_.-]+")
-#: Those that rules are usually about; a word that is nearly one of them is rather a slip than a command.
+#: Actions that most rules are about; a word similar to one of them is probably mistyped, not a command.
 _KNOWN = ("filesystem.read", "filesystem.write", "process.exec", "network.fetch", "session.spawn", "mcp.call")
 
 

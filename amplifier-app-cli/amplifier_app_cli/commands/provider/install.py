@@ -46,7 +46,7 @@ def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, fo
     for name in dict.fromkeys([*names, *(known.id for known in KNOWN if is_all)]):
         known = known_provider(name)
         if known is None:
-            raise click.UsageError(f"there is no provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
+            raise click.UsageError(f"unknown provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
         if not is_installed(known.module):
             code = complain(exits.USAGE, how_to_get(known.module))
         elif known.module == _LOCAL:
@@ -57,7 +57,7 @@ def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, fo
 
 
 def _install_local(app: App, *, is_sure: bool, is_asked_for: bool, quiet: bool, force: bool) -> None:
-    """Install the engine and the weights unless they are there; a download is never begun without a yes."""
+    """Install the engine and the weights unless they are installed; nothing is downloaded without a yes."""
     import asyncio
 
     from amplifier_app_cli.providers.local_model import download_size, install_local_model, missing_parts

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.sessions.store import SessionStore
 
 _SHORTEST_ID = 8
-#: Of a child's id, which begins with the span of its parent: that, and enough of its own to tell children apart.
+#: Of a child's id, which begins with the span of its parent: that, and enough of the rest to distinguish children.
 _SHORTEST_CHILD_ID = 21
 
 
@@ -82,7 +82,7 @@ def model_text(session: SessionSummary, metadata: Mapping[str, Any], *, is_short
 
 
 def is_fork(session: SessionSummary) -> bool:
-    """Tell whether a session continues a copy of another one."""
+    """Return whether a session continues a copy of another one."""
     return session.parent_id is not None and not session.is_child
 
 
@@ -116,7 +116,7 @@ def when(moment: datetime | None) -> str:
 
 
 def when_short(moment: datetime | None) -> str:
-    """Return a time as short as it can be told from others: today the hour, this year without the year."""
+    """Return a time as short as possible: today the hour, this year without the year."""
     if moment is None:
         return "-"
     here, now = moment.astimezone(), datetime.now().astimezone()

@@ -71,7 +71,7 @@ def fork(
 
 
 def _name(store: SessionStore, made: Forked, name: str) -> None:
-    """Give the copy its name; without it there is no copy, so that the command can be given again."""
+    """Rename the copy; delete it if that fails, so that the command can be repeated."""
     from amplifier_foundation.errors import FoundationError
 
     fresh = store.find(str(made.folder))

@@ -1,4 +1,4 @@
-"""`amplifier session restore`: take back what a session wrote into files."""
+"""`amplifier session restore`: restore files that a session has changed."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _say_nothing(app: App, session_id: str, output_format: str) -> None:
 
         print_json({"checkpoint": None, "restored_to": None, "put_back": [], "removed": [], "left": []})
     else:
-        app.inform(f"session {session_id} has written nothing that was not taken back already")
+        app.inform(f"session {session_id} has changed no files that are not restored already")
 
 
 def _action(state: FileState) -> str:
@@ -174,7 +174,7 @@ def _state(checkpoint: Checkpoint) -> str:
     if checkpoint.restored_to is not None:
         return f"restored to {checkpoint.restored_to}"
     if checkpoint.is_undone:
-        return "taken back"
+        return "undone"
     before = checkpoint.before[0] if checkpoint.before else None
     if before is not None and not before.is_kept:
         return "not kept"

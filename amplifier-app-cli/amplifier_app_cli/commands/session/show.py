@@ -111,7 +111,7 @@ def _known(store: SessionStore, session: SessionSummary) -> _Known:
 
 
 def _made_of(folder: Path) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the record of what a session is made of; None when there is none, with the reason when it is damaged."""
+    """Return the record of a session's parts; None when it is missing, with the reason when it is damaged."""
     path = folder / "record.json"
     try:
         record = json.loads(path.read_bytes())
@@ -119,9 +119,7 @@ def _made_of(folder: Path) -> tuple[dict[str, Any] | None, str | None]:
         return None, None
     except (OSError, ValueError, RecursionError) as error:
         return None, f"{path}: what the session is made of cannot be read: {error}"
-    return (
-        (record, None) if isinstance(record, dict) else (None, f"{path}: it is no record of what a session is made of")
-    )
+    return (record, None) if isinstance(record, dict) else (None, f"{path}: not a record of a session's parts")
 
 
 # -- for programs --

@@ -26,7 +26,7 @@ _MOST_NAMED = 24
 def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
     """Return those sessions that come from none of the others, in their order.
 
-    Of sessions that come from each other in a circle, by damaged notes, the first stands for all.
+    Of sessions that are each other's parents, because of damaged metadata, only the first is shown.
     """
     below, known = _below(sessions), {_key(session) for session in sessions}
     roots = [session for session in sessions if _parent(session) not in known]

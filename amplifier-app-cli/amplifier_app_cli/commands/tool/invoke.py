@@ -68,12 +68,12 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
 
 
 def _arguments(given: Sequence[str]) -> dict[str, Any]:
-    """Return the input of a tool; raises UsageError for what is no KEY=VALUE."""
+    """Return the input of a tool; raises UsageError unless each argument is KEY=VALUE."""
     arguments: dict[str, Any] = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise click.UsageError(f"{text!r} is no KEY=VALUE")
+            raise click.UsageError(f"{text!r} is not KEY=VALUE")
         if key in arguments:
             raise click.UsageError(f"{key!r} is given twice; a list is written as JSON: '{key}=[1, 2]'")
         try:

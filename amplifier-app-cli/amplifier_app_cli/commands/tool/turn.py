@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_REQUIRED, TOOL_ERROR, TOOL_POST
 from amplifier_kit.engine.loop import Call, Choice, Outcome, Reply, Turn, TurnLoop
 
-#: After everybody who may change what is heard.
+#: After all hooks that may change the data.
 _LAST = 10_000
 
 
 class Hearing:
-    """What is heard of the one call of a session."""
+    """What the events say about the one call of a session."""
 
     def __init__(self, hooks: Any) -> None:
         #: What the tool answered, as hooks left it.

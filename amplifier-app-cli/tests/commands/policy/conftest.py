@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture
 def give(home: Home, project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Return a function that gives a command of the group in the project; nobody can be asked anything."""
+    """Return a function that gives a command of the group in the project; without a terminal."""
     monkeypatch.chdir(project)
 
     def run(*arguments: str) -> Result:

@@ -88,7 +88,7 @@ def test_escapes_do_not_reach_the_terminal(give: Give) -> None:
 
 
 def test_problems_are_told(give: Give, wrote: Wrote) -> None:
-    """A bad entry that has a say in it is told with its place."""
+    """A bad entry that matters is reported with its place."""
     user = wrote("user", "rules: [{comand: x, verdict: deny}]\n")
     result = give("explain", "--read", "a")
     assert result.stdout.startswith("ask: filesystem.read")

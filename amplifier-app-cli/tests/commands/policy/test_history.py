@@ -102,12 +102,12 @@ def test_backtest_of_what_holds(give: Give, asked: Asked, home: Home, tmp_path: 
 
 @pytest.mark.parametrize("arguments", [["backtest", "--rules", "nothing.yaml"], ["backtest", "--days", "0"]])
 def test_wrong_uses(give: Give, arguments: list[str]) -> None:
-    """A file that does not exist and a time that is none are refused."""
+    """A file that does not exist and an invalid time are refused."""
     assert give(*arguments).exit_code in (1, 2)
 
 
 def test_a_bad_proposal_is_told(give: Give, asked: Asked, project: Path) -> None:
-    """What is wrong with the proposed file is told with its line."""
+    """What is wrong with the proposed file is reported with its line."""
     asked("make")
     (project / "new.yaml").write_text("rules: [{comand: x, verdict: deny}]\n", encoding="utf-8")
     assert f"problem: {project / 'new.yaml'}:1" in give("backtest", "--rules", "new.yaml").stderr

@@ -94,7 +94,7 @@ def test_rules_of_the_bundle_are_listed(give: Give, home: Home, project: Path) -
 
 
 def test_a_bundle_that_cannot_be_composed(give: Give, project: Path) -> None:
-    """It is told, and the other rules are listed all the same."""
+    """It is reported, and the other rules are listed all the same."""
     (project / ".amplifier").mkdir()
     (project / ".amplifier/settings.yaml").write_text("bundle: {active: nowhere-at-all}\n", encoding="utf-8")
     result = give("list")

@@ -23,7 +23,7 @@ def home(environment: dict[str, str]) -> Home:
 
 @pytest.fixture
 def give(project: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Return a function that gives a command of the group in this process; nobody can be asked anything."""
+    """Return a function that gives a command of the group in this process; without a terminal."""
     monkeypatch.chdir(project)
     monkeypatch.setenv("HOME", environment["HOME"])
     monkeypatch.delenv("AMPLIFIER_HOME", raising=False)

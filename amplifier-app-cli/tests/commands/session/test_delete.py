@@ -25,7 +25,7 @@ DAY = 86_400.0
 
 
 def test_nothing_is_deleted_without_a_word_from_the_user(amplifier: Amplifier, made: Made) -> None:
-    """Where nobody can be asked the command ends with 2, names the flag, and the session is there."""
+    """Without a terminal the command ends with 2, names the flag, and the session is there."""
     folder = made(ONE, "x")
     result = amplifier("session", "delete", ONE)
     assert (result.returncode, result.stdout) == (2, "")
@@ -74,7 +74,7 @@ def test_a_session_that_runs_is_not_deleted(give: Give, made: Made) -> None:
 
 
 def test_cleanup_deletes_what_is_old(amplifier: Amplifier, made: Made) -> None:
-    """Sessions older than the given days go; young and named ones stay, and why is told."""
+    """Sessions older than the given days go; young and named ones stay, and the reason is reported."""
     old = made(ONE, "old", age=40 * DAY)
     named = made(TWO, "named", age=40 * DAY, name="keep me")
     young = made("33333333-0000-4000-8000-000000000003", "young", age=20 * DAY)

@@ -37,7 +37,7 @@ def test_an_export_is_written_under_the_id(give: Give, made: Made, project: Path
         assert "An answer to first" in path.read_text(encoding="utf-8")
 
 
-def test_an_export_never_overwrites_unless_told(give: Give, made: Made, project: Path) -> None:
+def test_an_export_overwrites_only_with_force(give: Give, made: Made, project: Path) -> None:
     """A file that exists is kept; `--force` replaces it; the ending tells the format, no ending is md."""
     made(ONE, "first")
     target = project / "out.json"

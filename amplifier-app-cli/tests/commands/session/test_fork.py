@@ -20,7 +20,7 @@ TWO = "22222222-0000-4000-8000-000000000002"
 
 
 def test_a_fork_can_be_resumed_with_the_command_that_is_printed(amplifier: Amplifier) -> None:
-    """A session of two turns is forked at the first; the fork goes on and the original stays as it was."""
+    """A session of two turns is forked at the first; the fork is resumed and the original stays as it was."""
     assert amplifier("run", "first").returncode == 0
     session_id = json.loads(amplifier("session", "list", "--format", "json").stdout)["sessions"][0]["id"]
     assert amplifier("run", "--resume", session_id, "second").returncode == 0

@@ -57,7 +57,7 @@ def test_json_has_everything_in_full(give: Give, made: Made, project: Path) -> N
     assert expected.items() <= record.items()
 
 
-def test_a_model_that_nobody_named(give: Give, made: Made) -> None:
+def test_a_model_without_a_name(give: Give, made: Made) -> None:
     """A session that left the model to its provider has none for programs; people see whose default it was."""
     made(ONE, "hello", provider="provider-mock", model=None)
     (record,) = json.loads(give("list", "--format", "json").stdout)["sessions"]
@@ -68,7 +68,7 @@ def test_a_model_that_nobody_named(give: Give, made: Made) -> None:
 
 @pytest.fixture
 def seen(at_terminal: Callable[..., Any]) -> Callable[..., list[str]]:
-    """Return a function that gives the lines that `session` prints on a terminal, of 80 columns unless told."""
+    """Return a function that gives the lines that `session` prints on a terminal, 80 columns wide by default."""
 
     def run(*arguments: str, width: int = 80) -> list[str]:
         child = at_terminal("session", *arguments, dimensions=(24, width))
@@ -290,7 +290,7 @@ def test_a_list_imports_nothing_heavy(amplifier_process: Amplifier, made: Made) 
 
 
 def test_on_a_terminal_ids_are_short_and_lines_fit(seen: Callable[..., list[str]], made: Made) -> None:
-    """A person sees ids long enough to be told apart, and no line is wider than the terminal."""
+    """A person sees ids long enough to be distinguished, and no line is wider than the terminal."""
     made("aaaaaaaa-1000-4000-8000-000000000001", "x " * 100)
     made("aaaaaaaa-2000-4000-8000-000000000002", "日本語" * 40)
     assert {line.split()[0] for line in seen("list")[1:]} == {"aaaaaaaa-1", "aaaaaaaa-2"}

@@ -28,7 +28,7 @@ def _break(folder: Path) -> bytes:
 
 
 def test_repair_says_what_it_found_and_did(amplifier: Amplifier, made: Made) -> None:
-    """A lost result and a torn line are found, mended, told, and the file before is kept."""
+    """A lost result and a torn line are found, repaired and reported, and the file before is kept."""
     folder = made(ONE, "first")
     before = _break(folder)
     result = amplifier("session", "repair", ONE[:4])
@@ -45,7 +45,7 @@ def test_repair_says_what_it_found_and_did(amplifier: Amplifier, made: Made) -> 
 
 
 def test_rewind_goes_back_to_the_last_sound_turn(give: Give, made: Made) -> None:
-    """What came after the last good turn is taken back."""
+    """What came after the last good turn is removed."""
     folder = made(ONE, "first", "second")
     _break(folder)
     document = json.loads(give("repair", ONE, "--rewind", "--format", "json").stdout)
@@ -81,7 +81,7 @@ def test_a_session_that_runs_is_not_mended(give: Give, made: Made) -> None:
 
 
 def test_damaged_metadata_are_told_and_left_alone(give: Give, made: Made) -> None:
-    """The conversation of a session with damaged metadata can be mended, and what becomes of the metadata is said."""
+    """The conversation of a session with damaged metadata can be repaired, and what becomes of the metadata is said."""
     folder = made(ONE, "first")
     (folder / "metadata.json").write_text("{", encoding="utf-8")
     result = give("repair", ONE)

@@ -57,7 +57,7 @@ def test_checkpoints_are_listed(amplifier: Amplifier, written: Path, project: Pa
     assert document["checkpoints"][2]["files"][0]["before"]["kind"] == "absent"
 
 
-def test_files_come_back_and_that_can_be_taken_back(amplifier: Amplifier, written: Path, project: Path) -> None:
+def test_a_restore_can_be_undone(amplifier: Amplifier, written: Path, project: Path) -> None:
     """Restoring to a checkpoint puts back everything since, and names the checkpoint that undoes it."""
     result = amplifier("session", "restore", ONE, "c2", "--yes")
     assert result.returncode == 0, result.stderr
@@ -66,14 +66,14 @@ def test_files_come_back_and_that_can_be_taken_back(amplifier: Amplifier, writte
     assert "restore to c4" in result.stderr
     assert _kept(project) == "1"
     assert not (project / "new").exists()
-    assert "taken back" in amplifier("session", "restore", ONE).stdout
+    assert "undone" in amplifier("session", "restore", ONE).stdout
     again = json.loads(amplifier("session", "restore", ONE, "c4", "--yes", "--format", "json").stdout)
     assert again["restored_to"] == "c4"
     assert _kept(project) == "2"
     assert (project / "new/file").exists()
 
 
-def test_the_last_turn_is_taken_back_turn_after_turn(give: Give, written: Path, project: Path) -> None:
+def test_the_last_turn_is_undone_turn_after_turn(give: Give, written: Path, project: Path) -> None:
     """`--last-turn` undoes the second turn, then the first, then nothing."""
     give("restore", ONE, "--last-turn", "-y")
     assert _kept(project) == "1"
@@ -81,11 +81,11 @@ def test_the_last_turn_is_taken_back_turn_after_turn(give: Give, written: Path, 
     assert _kept(project) == "0"
     result = give("restore", ONE, "--last-turn", "-y")
     assert result.exit_code == 0
-    assert "nothing that was not taken back already" in result.stderr
+    assert "no files that are not restored already" in result.stderr
 
 
 def test_nothing_is_changed_without_a_word_from_the_user(give: Give, written: Path, project: Path) -> None:
-    """Where nobody can be asked the command ends with 2 and names the flag; a dry run shows what would be."""
+    """Without a terminal the command ends with 2 and names the flag; a dry run shows what would be."""
     refused = give("restore", ONE, "c1")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "--yes" in refused.stderr
@@ -107,7 +107,7 @@ def test_a_person_is_asked(written: Path, project: Path, at_terminal: Callable[.
     assert _kept(project) == "1"
 
 
-def test_somebody_elses_change_is_kept_unless_forced(give: Give, written: Path, project: Path) -> None:
+def test_change_of_another_program_is_kept_unless_forced(give: Give, written: Path, project: Path) -> None:
     """A file that the user has edited since is named and nothing is changed; `--force` puts it back, undoably."""
     (project / "kept").write_text("mine", encoding="utf-8")
     refused = give("restore", ONE, "c1", "-y", "--format", "json")

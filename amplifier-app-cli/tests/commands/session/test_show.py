@@ -118,7 +118,7 @@ def test_what_is_damaged_is_told(give: Give, made: Made) -> None:
 
 
 def test_costs_that_are_not_whole_say_so(give: Give, made: Made) -> None:
-    """Answers without a price are counted beside the cost, and where counting began is told."""
+    """Answers without a price are counted beside the cost, and the start of counting is reported."""
     made(ONE, "x", usage={"cost_usd": "0.5", "calls_without_price": 2, "output_tokens": 1200})
     shown = give("show", ONE).stdout
     assert "$0.5000 (2 answers without a price)" in shown
@@ -136,7 +136,7 @@ def test_written_files_are_counted(give: Give, made: Made, project: Path) -> Non
 
 
 def test_an_unknown_and_an_ambiguous_session_are_refused(give: Give, made: Made) -> None:
-    """One line says that there is none, and a list which there are; both end with 1."""
+    """One line says that it is missing, and a list which exist; both end with 1."""
     made(ONE, "x")
     made("11111111-9999-4000-8000-000000000001", "x")
     missing = give("show", "nothing")
