@@ -26,7 +26,7 @@ class LastWords:
         Of a child that was stopped, never began, or said no last word, the log of its parent is asked: it knows of
         deadlines, and of modules that were missing.
         """
-        from amplifier_foundation.sessions.cleanup import is_running
+        from amplifier_foundation.sessions.log import is_running
 
         is_begun, own = _last_of(folder)
         if own is not None and is_begun and own.word != "cancelled":

@@ -195,7 +195,7 @@ def _lines(node: LogNode) -> Iterator[LogLine]:
 
 def _scan(node: LogNode) -> None:
     """Read what came of a session."""
-    from amplifier_foundation.sessions.cleanup import is_running
+    from amplifier_foundation.sessions.log import is_running
     from amplifier_foundation.usage.history import record_of
     from amplifier_kit.log import read_log
 

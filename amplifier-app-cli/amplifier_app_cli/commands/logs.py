@@ -15,10 +15,8 @@ from amplifier_app_cli.ui.records import format_option, json_text
 from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from amplifier_foundation.sessions.metadata import SessionSummary
-    from amplifier_foundation.sessions.store import SessionStore
+    from amplifier_foundation.sessions.store import SessionStore, StoredSession
     from amplifier_kit.log import LogLine
 
 _SHOWN = 100
@@ -54,7 +52,6 @@ def logs(
       amplifier logs --tree --format json | jq '.children[] | [.agent, .end, .tree_cost_usd]'
     """
     from amplifier_app_cli.ui.say import show_warnings
-    from amplifier_kit.log import read_log
 
     show_warnings()
     if is_brief and (not as_tree or events or as_json or output_format == "json"):
@@ -62,31 +59,29 @@ def logs(
     if is_check:
         if as_tree or events:
             raise click.UsageError("--verify goes with neither --tree nor --event")
-        _verify(_session(session)[1].folder, as_json or output_format == "json")
+        _verify(_opened(session), as_json or output_format == "json")
         return
     if as_tree:
         _print_tree(session, events, "brief" if is_brief else "lines" if as_json else output_format)
         return
-    folder = _session(session)[1].folder
+    opened = _opened(session)
     as_json = as_json or output_format == "json"
     try:
-        for line in read_log(folder):
+        for line in opened.events():
             if not events or line.event in events:
                 click.echo(_as_json(line) if as_json else _readable(line))
     except BrokenPipeError:
         raise  # click ends quietly: the reader has seen enough
     except OSError as error:
-        _fail(_unprinted(error) or f"cannot read the log in {folder}: {error.strerror or error}")
+        _fail(_unprinted(error) or f"cannot read the log in {opened.folder}: {error.strerror or error}")
 
 
-def _verify(folder: Path, as_json: bool) -> None:
+def _verify(session: StoredSession, as_json: bool) -> None:
     """Print what a check of the log found; exit with a failure when lines are missing or were changed."""
-    from amplifier_kit.log import verify_log
-
     try:
-        report = verify_log(folder)
+        report = session.verify_log()
     except OSError as error:
-        _fail(f"cannot read the log in {folder}: {error.strerror or error}")
+        _fail(f"cannot read the log in {session.folder}: {error.strerror or error}")
     problems = [f"{one.path.name}:{one.number}: {one.text}" for one in report.problems]
     if as_json:
         facts = {"ok": report.ok, "lines": report.lines, "hashed": report.chained, "dropped": report.dropped}
@@ -124,6 +119,11 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
         _fail(_unprinted(error) or f"cannot read the logs below {found.folder}: {error.strerror or error}")
     for warning in logs_tree.warnings_of(top):
         current_app().inform(f"warning: {warning}")
+
+
+def _opened(session: str | None) -> StoredSession:
+    store, found = _session(session)
+    return store.open(found)
 
 
 def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:

@@ -158,7 +158,7 @@ def _size(path: Path) -> int:
 
 def _check(app: App, doomed: list[_Part]) -> None:
     """Exit when the home is not a folder of this program alone, or when a session runs in it."""
-    from amplifier_foundation.sessions.cleanup import is_running
+    from amplifier_foundation.sessions.log import is_running
 
     categories = {part.category for part in doomed}
     if "other" in categories:

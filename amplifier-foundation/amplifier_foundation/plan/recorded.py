@@ -159,7 +159,7 @@ def _lost_context(recorded: Composed) -> list[str]:
 
 def _not_here(saved: SavedSession, error: BundleNotFoundError) -> BundleNotFoundError:
     """Return the error for a session that has no record, and whose bundle is not known here."""
-    from amplifier_foundation.sessions.recorder import RECORD
+    from amplifier_foundation.sessions.metadata import RECORD
 
     why = next((note for note in saved.notes if RECORD in note), "it has no record of what it was made of")
     return BundleNotFoundError(

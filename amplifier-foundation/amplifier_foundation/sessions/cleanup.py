@@ -1,4 +1,7 @@
-"""Make room: delete sessions that nobody has used for long, and what crashes have left."""
+"""Delete sessions, and clean up: old sessions, rotated log files, and what crashes left behind.
+
+A session is deleted as a whole or not at all, whatever happens meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.index import folder_names
+from amplifier_foundation.sessions.log import is_running, lock_session
 from amplifier_foundation.sessions.log_retention import prune_blobs, prune_rotated
 from amplifier_foundation.sessions.metadata import SessionSummary, last_activity
 from amplifier_foundation.sessions.store import SessionStore
@@ -24,27 +28,25 @@ __all__ = [
     "CleanupError",
     "RemovalError",
     "Removed",
-    "SessionRunningError",
     "clean_up",
     "folder_bytes",
-    "is_running",
     "remove",
 ]
 
 _LONGEST_AGE = 36_500
-#: Seconds after which a temporary file or folder belongs to nobody.
+#: Seconds after which a temporary file or folder is left over from a crash.
 _ABANDONED = 3600
 
 
 class CleanupError(FoundationError):
-    """The age that was asked for makes no sense."""
+    """The age is invalid, or a session became active."""
 
     code = "cleanup_invalid"
 
 
 @dataclass(frozen=True)
 class CleanedSession:
-    """A session that was, or would be, deleted with all that it started."""
+    """A session that was, or would be, deleted with its children."""
 
     session: SessionSummary
     ids: tuple[str, ...]
@@ -53,7 +55,7 @@ class CleanedSession:
 
 @dataclass(frozen=True)
 class Cleanup:
-    """What was deleted, or would be; what is as old and was kept, with the reason; what crashes had left."""
+    """The sessions deleted, or to delete; those as old but kept, with the reason; what crashes left behind."""
 
     removed: tuple[CleanedSession, ...]
     kept: tuple[tuple[SessionSummary, str], ...]
@@ -75,16 +77,15 @@ def clean_up(
     keep_rotated: int | None = None,
     dry_run: bool = False,
 ) -> Cleanup:
-    """Delete the sessions of a project, or of all, that were not active for `days` days.
+    """Delete the sessions of a project, or of all projects, that were not active for `days` days.
 
-    A session goes together with those that it started, and only when none of them was active since. Kept are sessions
-    that run, those with a name, and damaged ones, of which nobody knows whether they have one: `include_named` takes
-    both kinds too. With `keep_rotated` the logs of the sessions that stay, and do not run, keep only so many of their
-    rotated files, the newest, and the large values of the remaining lines. With `dry_run` nothing is changed. Raises
-    CleanupError for an invalid age, and what `list` raises.
+    A session is deleted with its children, and only if none of them was active since. Running sessions are kept; so are
+    named and damaged ones, whose name is unknown, unless `include_named`. With `keep_rotated`, the logs of idle
+    sessions that are kept lose all but that many of their newest rotated files, and the blobs that only those referred
+    to. With `dry_run` nothing is changed. Raises CleanupError for an invalid age, and what `list` raises.
     """
     if not 0 <= days <= _LONGEST_AGE:
-        raise CleanupError(f"{days!r} days is no age of sessions: give a number from 0 to {_LONGEST_AGE}")
+        raise CleanupError(f"invalid age {days!r}: expected a number of days from 0 to {_LONGEST_AGE}")
     sessions = store.list(project, all_projects=all_projects, include_children=True)
     warnings = list(store.warnings)
     before = datetime.now(UTC) - timedelta(days=days)
@@ -114,7 +115,7 @@ def clean_up(
 
 
 def _prune(family: Sequence[SessionSummary], keep: int, dry_run: bool, warnings: list[str]) -> tuple[list[Path], int]:
-    """Delete the oldest rotated files of the logs of a family, then the large values that only they referred to."""
+    """Delete the oldest rotated files of the logs of a family, then the blobs that only they referred to."""
     if any(is_running(one.folder) for one in family):
         return [], 0
     sizes = {path: path.stat().st_size for one in family for path in prune_rotated(one.folder, keep, dry_run=True)}
@@ -125,15 +126,12 @@ def _prune(family: Sequence[SessionSummary], keep: int, dry_run: bool, warnings:
             prune_rotated(one.folder, keep)
         return list(sizes), sum(sizes.values()) + prune_blobs(family[0].folder).freed
     except (OSError, SessionLogBusy) as error:
-        warnings.append(f"the log of session {family[0].id} could not be made smaller: {error}")
+        warnings.append(f"the log of session {family[0].id} could not be pruned: {error}")
         return [], 0
 
 
 def _families(sessions: Sequence[SessionSummary]) -> Iterator[list[SessionSummary]]:
-    """Yield every session that no other one has started, and behind it all that came of it.
-
-    One whose parent is gone stands for itself.
-    """
+    """Yield every root session followed by its descendants; a child whose parent was deleted is a root."""
     known = {one.folder for one in sessions}
     children: dict[Path, list[SessionSummary]] = {}
     roots: list[SessionSummary] = []
@@ -150,18 +148,18 @@ def _families(sessions: Sequence[SessionSummary]) -> Iterator[list[SessionSummar
             family += found
             todo += found
         yield family
-    # What is left goes in circles, by damaged notes; each stands for itself.
+    # The rest are cycles in damaged metadata; each session is a root.
     yield from ([one] for rest in children.values() for one in rest)
 
 
 def _reason_to_keep(family: Sequence[SessionSummary], include_named: bool) -> str | None:
     for one in family:
         if is_running(one.folder):
-            return f"session {one.id} runs"
+            return f"session {one.id} is running"
         if not include_named and one.name:
-            return f"it is named {one.name!r}" if one is family[0] else f"{one.id}, which it started, is named"
+            return f"it is named {one.name!r}" if one is family[0] else f"its child {one.id} is named"
         if not include_named and one.damaged:
-            return f"nobody knows whether it is named: {one.damaged}"
+            return f"it is damaged, so that its name is unknown: {one.damaged}"
     return None
 
 
@@ -177,7 +175,7 @@ def _clean(family: Sequence[SessionSummary], before: datetime, dry_run: bool, wa
 
 
 def _sweep(places: set[Path], dry_run: bool, warnings: list[str]) -> tuple[list[Path], int]:
-    """Delete what crashes have left in some folders with sessions; return what it was, and its bytes."""
+    """Delete what crashes left behind in folders with sessions; return the paths and their bytes."""
     swept: list[Path] = []
     freed = 0
     for path in (path for place in sorted(places) for path in _abandoned(place)):
@@ -201,7 +199,7 @@ def _unlink(path: Path) -> list[str]:
 
 
 def _abandoned(place: Path) -> Iterator[Path]:
-    """Yield the temporary folders beside the sessions, and the temporary files in them, that belong to nobody."""
+    """Yield the temporary folders beside sessions, and the temporary files in sessions, that crashes left behind."""
     from amplifier_foundation.sessions.fork import TEMPORARY
 
     with os.scandir(place) as entries:
@@ -212,7 +210,7 @@ def _abandoned(place: Path) -> Iterator[Path]:
             with os.scandir(place / name) as entries:
                 files = [Path(entry.path) for entry in entries if entry.name.endswith(".tmp") and entry.is_file()]
         except OSError:
-            continue  # deleted just now
+            continue  # just deleted
         yield from (path for path in files if _is_abandoned(path))
 
 
@@ -224,61 +222,35 @@ def _is_abandoned(path: Path) -> bool:
     return time.time() - max(found.st_mtime, found.st_ctime) > _ABANDONED
 
 
-# -- removal: Delete sessions: each is there as a whole or gone as a whole, whatever happens meanwhile. --
+# -- deletion --
 
 
-#: How the names of folders start that are being deleted; what a crash leaves of them is swept by `cleanup`.
+#: The prefix of folders that are being deleted; `clean_up` deletes those that a crash left behind.
 ASIDE = ".deleted-"
-_LOCK = "events.lock"
 _BLOBS = "blobs"
 
 
-class SessionRunningError(FoundationError):
-    """A process runs this session."""
-
-    code = "session_running"
-
-
 class RemovalError(FoundationError):
-    """A session cannot be deleted; it is there as before."""
+    """A session cannot be deleted; it is unchanged."""
 
     code = "session_not_deleted"
 
 
 @dataclass(frozen=True)
 class Removed:
-    """What was deleted: the ids, the one that was asked for first, and the bytes they took."""
+    """The ids of the deleted sessions, the requested one first, and their bytes."""
 
     ids: tuple[str, ...]
     bytes: int
-    #: What could be moved aside but not deleted: it is no session any more, and is swept by the next cleanup.
+    #: Folders that were moved aside but could not be deleted: the next cleanup tries again.
     warnings: tuple[str, ...] = ()
 
 
-def is_running(folder: Path) -> bool:
-    """Tell whether a process runs the session in a folder; of the published program's sessions nobody can tell."""
-    import fcntl
-
-    try:
-        descriptor = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False  # whoever runs a session has made this file
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False  # no locks on this file system
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def remove(folders: Sequence[Path]) -> Removed:
-    """Delete the sessions in some folders of one project, all or none; blobs that others share stay with those.
+    """Delete sessions of one project, all or none; blobs that other sessions share are given to those.
 
-    Raises SessionRunningError when one of them runs, or one that shares blobs with them, and RemovalError when one
-    cannot be moved aside. A folder that is gone already is none to delete.
+    Raises SessionRunningError if one of them runs, or one that shares blobs with them, and RemovalError if one cannot
+    be moved aside. Folders that do not exist are ignored.
     """
     doomed = [folder for folder in folders if folder.is_dir()]
     size = sum(map(folder_bytes, doomed))
@@ -294,7 +266,7 @@ def remove(folders: Sequence[Path]) -> Removed:
 
 
 def sweep(aside: Path) -> list[str]:
-    """Delete a folder that was moved aside; return what could not be deleted, in readable lines."""
+    """Delete a folder that was moved aside; return a warning if that fails."""
     import shutil
 
     try:
@@ -303,14 +275,14 @@ def sweep(aside: Path) -> list[str]:
         else:
             shutil.rmtree(aside)
     except FileNotFoundError:
-        pass  # another process has swept it
+        pass  # another process has deleted it
     except OSError as error:
         return [f"{aside} could not be deleted: {error.strerror or error}"]
     return []
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return how many bytes the files below a folder have; links are not followed."""
+    """Return the size of the files below a folder; links are not followed."""
     size = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -322,17 +294,9 @@ def folder_bytes(folder: Path) -> int:
 
 
 def _lock_all(folders: Iterable[Path], locks: ExitStack) -> None:
-    """Keep whoever would run these sessions away."""
-    from amplifier_kit.log.files import LogLock, SessionLogBusy
-
     for folder in folders:
         try:
-            locks.callback(LogLock(folder / _LOCK, folder / "events.jsonl").release)
-        except SessionLogBusy as error:
-            who = "another process" if error.pid is None else f"process {error.pid}"
-            raise SessionRunningError(
-                f"session {folder.name} cannot be deleted, because {who} runs it, or deletes it: wait for it, or end it"
-            ) from error
+            locks.enter_context(lock_session(folder, "deleted"))
         except FileNotFoundError:
             continue  # another process has deleted it
         except OSError as error:
@@ -340,7 +304,7 @@ def _lock_all(folders: Iterable[Path], locks: ExitStack) -> None:
 
 
 def _heirs(doomed: Sequence[Path]) -> dict[Path, list[Path]]:
-    """Return, for every folder whose blobs others use that stay, those others."""
+    """Return the folders whose blobs are shared by sessions that stay, with those sessions."""
     heirs: dict[Path, list[Path]] = {}
     owners = [folder for folder in doomed if (folder / _BLOBS).is_dir() and not (folder / _BLOBS).is_symlink()]
     if not owners:
@@ -356,7 +320,7 @@ def _heirs(doomed: Sequence[Path]) -> dict[Path, list[Path]]:
 
 
 def _hand_over(folder: Path, sharers: Sequence[Path]) -> None:
-    """Give the blobs of a session to the first that shares them, and let the others share with that one."""
+    """Move the blobs of a session to the first that shares them, and link the others to that one."""
     heir, *others = sharers
     try:
         (heir / _BLOBS).unlink()
@@ -371,7 +335,7 @@ def _hand_over(folder: Path, sharers: Sequence[Path]) -> None:
 
 
 def _move_all(doomed: Sequence[Path]) -> list[Path]:
-    """Move folders aside, the ones that were started before the one that started them; on trouble, all back."""
+    """Move folders aside, children before parents; if one fails, move all back."""
     moved: list[tuple[Path, Path]] = []
     try:
         for number, folder in enumerate(reversed(doomed)):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from amplifier_foundation.sessions.log import lock_session
 from amplifier_foundation.sessions.transcript import (
     History,
     closing_message,
@@ -82,9 +83,9 @@ def repair(folder: Path) -> RepairResult:
     """Repair the transcript of a session so that it can be resumed; the old one becomes `.backup`.
 
     Lines without a message are left out, every call gets a result, every turn with tools an answer. Raises
-    SessionLogBusy while the session runs, HistoryError or OSError when the transcript cannot be read or written.
+    SessionRunningError while the session runs, HistoryError or OSError when the transcript cannot be read or written.
     """
-    with _alone(folder):
+    with _lock(folder):
         history = load_history(folder)
         sound, done = _closed(history.messages)
         return _stored(folder, history, sound, done)
@@ -92,7 +93,7 @@ def repair(folder: Path) -> RepairResult:
 
 def rewind(folder: Path) -> RepairResult:
     """Remove everything after the last valid turn; the old transcript becomes `.backup`. Raises as `repair` does."""
-    with _alone(folder):
+    with _lock(folder):
         history = load_history(folder)
         messages = history.messages
         end = _valid_until(messages)
@@ -109,18 +110,8 @@ def _stored(folder: Path, history: History, messages: list[Message], done: list[
     return RepairResult(actions, len(messages), len(turn_boundaries(messages)))
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock the session; raises SessionLogBusy while it runs."""
-    from amplifier_kit.log.files import LogFiles, LogLock
-
-    files = LogFiles(folder)
-    lock = LogLock(files.lock, files.active) if folder.is_dir() else None
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
+def _lock(folder: Path) -> AbstractContextManager[None]:
+    return lock_session(folder, "repaired") if folder.is_dir() else nullcontext()
 
 
 def _closed(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:

@@ -1,7 +1,6 @@
-"""Continue a session in two directions: copy it, up to a turn or an event, into a session of its own.
+"""Fork a session: copy it, up to a turn or an event, into a new session.
 
-The copy holds everything it needs. It is made beside the original under a hidden name and gets its own at the end, so
-that there is never half a session.
+The copy is made beside the original under a hidden name and renamed at the end, so that there is never half a session.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ __all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "list_forks", "
 
 Message = dict[str, Any]
 
-#: How folders that are being made begin; one that is left over belongs to a process that died.
+#: The prefix of folders that are being made; a crash leaves one behind.
 TEMPORARY: Final = ".fork-"
-#: What a session is made of, and what its user has set for it.
-_TAKEN_OVER: Final = ("record.json", "bundle.lock", "settings.yaml", "config.md")
-#: What is true of the original alone.
-_ITS_OWN: Final = frozenset(
+#: The recorded plan, and the settings of the session.
+_COPIED: Final = ("record.json", "bundle.lock", "settings.yaml", "config.md")
+#: Metadata that are only true of the original.
+_NOT_COPIED: Final = frozenset(
     {
         *("session_id", "parent_id", "created", "turn_count", "last_updated", "incremental", "usage"),
         *("name", "description", "name_generated_at", "description_updated_at"),
@@ -47,14 +46,14 @@ _LONGEST_NAME: Final = 50
 
 
 class ForkError(FoundationError):
-    """A session cannot be forked as asked."""
+    """A session cannot be forked in this way."""
 
     code = "fork"
 
 
 @dataclass(frozen=True)
 class Forked:
-    """Name the new session and say what it holds."""
+    """A new session, and how much of the original it has."""
 
     session_id: str
     folder: Path
@@ -62,13 +61,13 @@ class Forked:
     turns: int
     messages: int
     events: int
-    #: What was wrong with the original, in readable lines.
+    #: Problems of the original, as text.
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ForkPreview:
-    """Say what a fork would hold."""
+    """How much of the original a fork would have."""
 
     turns: int
     messages: int
@@ -80,7 +79,7 @@ class ForkPreview:
 
 @dataclass
 class _Cut:
-    """Hold the part of a session that a fork takes."""
+    """The part of a session that a fork copies."""
 
     history: History
     messages: list[Message]
@@ -101,9 +100,9 @@ def fork_session(
     """Copy a session, which may be running, into a new one beside it: all of it, or up to a turn or an event.
 
     Conversation and events are cut at the same point. `at_event` is the number (`seq`) of the last event that the fork
-    has; in a published log, which has no numbers, its line. Calls whose results are cut off are treated as `orphans`
-    says. Raises ForkError for an id or name that cannot be used, TurnRangeError, EventNotFoundError, HistoryError,
-    OrphanedCallsError, and OSError when the copy cannot be written; nothing is left of it then.
+    has; in a published log, which has no numbers, its line. `orphans` says what happens to calls whose results are cut
+    off. Raises ForkError for an invalid id or name, TurnRangeError, EventNotFoundError, HistoryError,
+    OrphanedCallsError, and OSError if the copy cannot be written, and then leaves nothing behind.
     """
     session_id = _checked_id(folder, new_id)
     if name is not None and not 0 < len(name.strip()) <= _LONGEST_NAME:
@@ -121,9 +120,9 @@ def fork_session(
             _write(fresh / LEDGER, content)
         if include_events:
             copied = copy_events(folder, fresh, cut.lines, session_id=session_id, parent_id=parent_id)
-        for taken in _TAKEN_OVER:
-            if (folder / taken).is_file():
-                _write(fresh / taken, (folder / taken).read_bytes())
+        for name_of_file in _COPIED:
+            if (folder / name_of_file).is_file():
+                _write(fresh / name_of_file, (folder / name_of_file).read_bytes())
         _write(
             fresh / "metadata.json",
             json.dumps(facts, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace") + b"\n",
@@ -134,7 +133,7 @@ def fork_session(
 
 
 def preview_fork(folder: Path, *, at_turn: int | None = None, at_event: int | None = None) -> ForkPreview:
-    """Return what `fork_session` would make; nothing is written. Raises as `fork_session` does."""
+    """Return what `fork_session` would copy; nothing is written. Raises as `fork_session` does."""
     cut = _cut(folder, load_metadata(folder), at_turn, at_event)
     lost = [violation.tool_call_id for violation in check_pairing(cut.messages) if violation.kind == "missing_result"]
     return ForkPreview(count_turns(cut.messages), len(cut.messages), cut.lines, tuple(lost), tuple(cut.warnings))
@@ -153,7 +152,7 @@ def list_forks(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found)]
 
 
-# -- what is taken --
+# -- what is copied --
 
 
 def _cut(folder: Path, metadata: Metadata, at_turn: int | None, at_event: int | None) -> _Cut:
@@ -174,7 +173,7 @@ def _cut(folder: Path, metadata: Metadata, at_turn: int | None, at_event: int | 
         kept = [message for message, made in zip(messages, placed.places, strict=True) if made <= place]
         return _Cut(history, kept, place + 1, warnings)
     if at_turn is None:
-        return _Cut(history, messages, placed.lines_until_news(outline), warnings)
+        return _Cut(history, messages, placed.lines_until_next_message(outline), warnings)
     return _at_turn(history, messages, placed, outline, at_turn, warnings)
 
 
@@ -184,13 +183,13 @@ def _at_turn(
     end = end_of_turn(messages, turn, first=1)
     lines = placed.lines_of_turn(messages, outline, turn)
     if turn == len(placed.submits):
-        lines = min(lines, placed.lines_until_news(outline))
+        lines = min(lines, placed.lines_until_next_message(outline))
     elif outline.lines and not lines:
-        warnings.append("the log does not tell when this turn was: the fork has no events")
+        warnings.append("the log does not have this turn: the fork has no events")
     return _Cut(history, messages[:end], lines, warnings)
 
 
-# -- what is made --
+# -- the copy --
 
 
 def _facts(
@@ -209,7 +208,7 @@ def _facts(
         "created": now,
         "turn_count": turns,
         **({"name": name.strip()} if name else {}),
-        **{key: value for key, value in original.items() if key not in _ITS_OWN},
+        **{key: value for key, value in original.items() if key not in _NOT_COPIED},
         "forked_from_turn": turns,
         **({"forked_from_event": at_event} if at_event is not None else {}),
         "forked_at": now,
@@ -223,17 +222,17 @@ def _checked_id(folder: Path, new_id: str | None) -> str:
     usable = session_id.isprintable() and not session_id.startswith((".", "-")) and not set(session_id) & set("/\\:")
     if not usable or not 0 < len(os.fsencode(session_id)) <= _LONGEST_ID or session_id != session_id.strip():
         raise ForkError(
-            f"{session_id!r} cannot be the id of a session: it has 1 to {_LONGEST_ID} printable characters, without "
-            "slashes and colons, and does not begin with a dot or a dash"
+            f"invalid session id {session_id!r}: expected 1 to {_LONGEST_ID} printable characters without slashes and "
+            "colons, the first not a dot or a dash"
         )
     if (folder.parent / session_id).exists():
-        raise ForkError(f"there is a session {session_id} already in {folder.parent}: choose another id")
+        raise ForkError(f"session {session_id} exists already in {folder.parent}: choose another id")
     return session_id
 
 
 @contextmanager
 def _new_folder(final: Path) -> Iterator[Path]:
-    """Give a hidden folder to fill, and its real name when all went well; otherwise nothing is left of it."""
+    """Yield a hidden folder, which gets its name on success and is deleted on failure."""
     fresh = final.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
     fresh.mkdir(mode=0o700)
     try:
@@ -243,7 +242,7 @@ def _new_folder(final: Path) -> Iterator[Path]:
         except OSError as error:
             if not final.exists():
                 raise
-            raise ForkError(f"there is a session {final.name} already in {final.parent}: choose another id") from error
+            raise ForkError(f"session {final.name} exists already in {final.parent}: choose another id") from error
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise

@@ -1,6 +1,7 @@
-"""Remember what the files of all sessions say, so that a list need not read them: a cache that may go at any time.
+"""Read the summaries of all sessions, fast: `SessionCatalog` reads folders, `SessionIndex` caches what it found.
 
-The folders say which sessions there are; a row counts only as long as its stamp is that of the session's file.
+The folders are the truth. The index is a cache that may be deleted at any time; a row is valid as long as its stamp is
+that of the session's file.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexRow", "Row", "SessionCatalog", "SessionIndex", "SessionsUnreadableError", "folder_names"]
 
-#: Counts the forms of the table; a file of another form is made anew.
+#: The version of the table; a file of another version is rebuilt.
 _VERSION = 1
 _COLUMNS = ("slug", "id", "stamp", *Facts._fields)
 _TABLE = f"CREATE TABLE sessions ({', '.join(_COLUMNS)}, PRIMARY KEY (slug, id)) WITHOUT ROWID"
 _INSERT = f"INSERT OR REPLACE INTO sessions ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM sessions"
-#: Seconds to wait for another process that writes; without the index a list is only slower.
+#: Seconds to wait for another process that writes; a list without the index is only slower.
 _PATIENCE = 2.0
-#: What a file that is fit for use answers while it cannot be used; anything else means that it is damaged.
-_PASSING = (
+#: Errors that may pass; others mean that the file is damaged.
+_TRANSIENT = (
     *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL"),
     *("SQLITE_PERM", "SQLITE_AUTH", "SQLITE_NOLFS", "SQLITE_PROTOCOL", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
 )
 
 
-#: A row as the index tells it: slug, id and stamp, and after them the facts in their order.
+#: A row of the table: slug, id, stamp, then the facts in their order.
 Row = tuple[Any, ...]
 
 
 class IndexRow(NamedTuple):
-    """One session: where it lies, the stamp of the file that was read, and what it said."""
+    """One session: its project and id, the stamp of the file that was read, and the facts in it."""
 
     slug: str
     id: str
@@ -51,15 +52,15 @@ class IndexRow(NamedTuple):
 
 
 class SessionIndex:
-    """Hold the rows in one SQLite file, shared by all processes of a user.
+    """The rows in one SQLite file, shared by all processes of a user.
 
-    Raises nothing: an index that cannot be used holds no rows, and one that is damaged is made anew. `problem` says so.
+    Never raises: an unusable index has no rows, and a damaged one is rebuilt; `problem` says why.
     """
 
     def __init__(self, path: Path) -> None:
-        """Use the file at `path`; it is made when the first row is kept."""
+        """Use the file at `path`, which the first row creates."""
         self._path = path
-        #: Why the index is of no use at the moment, None when it is.
+        #: Why the index is unusable, None if it is not.
         self.problem: str | None = None
 
     def load(self, slug: str) -> dict[str, Row]:
@@ -82,30 +83,30 @@ class SessionIndex:
         return rows
 
     def save(self, rows: Iterable[IndexRow], gone: Iterable[tuple[str, str]] = ()) -> None:
-        """Keep rows, and forget the sessions that are gone, given by slug and id."""
-        kept = [(row.slug, row.id, row.stamp, *row.facts) for row in rows]
-        forgotten = list(gone)
-        if not kept and not forgotten:
+        """Add or replace rows, and remove those of deleted sessions, given by slug and id."""
+        added = [(row.slug, row.id, row.stamp, *row.facts) for row in rows]
+        removed = list(gone)
+        if not added and not removed:
             return
         with self._guarded():
             self._create()
             with closing(self._connected()) as connection, connection:
                 connection.execute("BEGIN IMMEDIATE")
-                connection.executemany("DELETE FROM sessions WHERE slug = ? AND id = ?", forgotten)
-                connection.executemany(_INSERT, kept)
+                connection.executemany("DELETE FROM sessions WHERE slug = ? AND id = ?", removed)
+                connection.executemany(_INSERT, added)
 
     # -- the file --
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Note why the file cannot be used; put one that is damaged out of the way."""
+        """Set `problem` if the file cannot be used; delete a damaged one."""
         import sqlite3
 
         try:
             yield
         except sqlite3.Error as error:
             self.problem = f"{self._path}: {error}"
-            if not _is_passing(error):
+            if not _is_transient(error):
                 self._discard()
         except (OSError, FoundationError, ValueError, OverflowError) as error:
             # ValueError: text that UTF-8 cannot carry, or a path that SQLite does not take.
@@ -114,7 +115,7 @@ class SessionIndex:
             self.problem = None
 
     def _connected(self) -> sqlite3.Connection:
-        """Open a file that exists, of our form; raises sqlite3.Error, of a kind that is not passing when it is not."""
+        """Open an existing file of our version; raises sqlite3.Error."""
         import sqlite3
         from urllib.parse import quote
 
@@ -123,7 +124,7 @@ class SessionIndex:
         try:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version != _VERSION:
-                raise sqlite3.DatabaseError(f"the index has form {version}, this program knows form {_VERSION}")
+                raise sqlite3.DatabaseError(f"the index has version {version}, this program has version {_VERSION}")
             connection.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
             connection.close()
@@ -131,7 +132,7 @@ class SessionIndex:
         return connection
 
     def _create(self) -> None:
-        """Make the file, unless it exists."""
+        """Create the file unless it exists."""
         if self._path.exists():
             return
         import sqlite3
@@ -141,7 +142,7 @@ class SessionIndex:
                 return
             fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
             fresh.unlink(missing_ok=True)
-            # It holds names and prompts. SQLite gives the files beside it the mode of this one.
+            # It has names and prompts, and is private. SQLite gives the files beside it the same mode.
             os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             try:
                 with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
@@ -154,7 +155,7 @@ class SessionIndex:
                     path.unlink(missing_ok=True)
 
     def _discard(self) -> None:
-        """Remove a damaged file, unless another process has made a new one meanwhile."""
+        """Delete a damaged file, unless another process has created a new one meanwhile."""
         import sqlite3
 
         try:
@@ -165,7 +166,7 @@ class SessionIndex:
                             connection.execute(f"{_SELECT} LIMIT 1").fetchall()
                             return
                 except sqlite3.Error as error:
-                    if _is_passing(error):
+                    if _is_transient(error):
                         return
                 for path in _files(self._path):
                     path.unlink(missing_ok=True)
@@ -177,21 +178,21 @@ class SessionIndex:
         return self._path.with_name(f"{self._path.name}.lock")
 
 
-def _is_passing(error: sqlite3.Error) -> bool:
-    return str(getattr(error, "sqlite_errorname", "")).startswith(_PASSING)
+def _is_transient(error: sqlite3.Error) -> bool:
+    return str(getattr(error, "sqlite_errorname", "")).startswith(_TRANSIENT)
 
 
 def _files(path: Path) -> list[Path]:
     return [path.with_name(f"{path.name}{ending}") for ending in ("", "-wal", "-shm", "-journal")]
 
 
-# -- catalog: Read which sessions lie on disk, with the help of the index: the folders are the truth. --
+# -- folders --
 
 
-#: Seconds a file must have been left alone before a row of it is kept: two changes within one tick look the same.
+#: Seconds since its last change before a file is indexed: two changes within one clock tick have the same stamp.
 _SETTLED = 2.0
-#: Where there are no metadata, a change of one of these means that what is known of a session may have changed.
-_STAND_INS = ("metadata.json.backup", "transcript.jsonl", "events.jsonl", "")
+#: The files whose stamp is used for a session without metadata; the empty name is the folder.
+_OTHER_FILES = ("metadata.json.backup", "transcript.jsonl", "events.jsonl", "")
 
 
 class SessionsUnreadableError(FoundationError):
@@ -203,14 +204,14 @@ class SessionsUnreadableError(FoundationError):
 class SessionCatalog:
     """Read the sessions of one home, project by project."""
 
-    #: How long a file must have been left alone before the index believes it; for tests.
+    #: For tests.
     settled = _SETTLED
 
     def __init__(self, home: Home) -> None:
-        """Read below `home`; nothing is read or made yet."""
+        """Read below `home`; nothing is read or created yet."""
         self._home = home
         self._index = SessionIndex(home.index)
-        #: What was left out, and what makes reading slow, in readable lines; the caller empties it.
+        #: What was left out and why, and why reading is slow; the caller clears it.
         self.warnings: list[str] = []
 
     def places(self) -> list[Path]:
@@ -242,7 +243,7 @@ class SessionCatalog:
         return found
 
     def _read(self, sessions: Path, rows: dict[str, Row]) -> list[SessionSummary]:
-        """Return all sessions of a folder; only those that have changed since their row was kept are read."""
+        """Return all sessions of a folder; those with a valid row are not read."""
         slug, root, now = sessions.parent.name, str(sessions), time.time()
         found: list[SessionSummary] = []
         fresh: list[IndexRow] = []
@@ -252,9 +253,9 @@ class SessionCatalog:
             row = rows.pop(name, None)
             facts = row[3:] if row is not None and row[2] == stamp else read_facts(folder)
             if updated is None or facts is None:
-                continue  # deleted just now
+                continue  # just deleted
             is_settled = abs(now - changed) >= self.settled
-            # What the index has told is a plain tuple: only what was read is new to it.
+            # Rows of the index are plain tuples: `Facts` were read, and are new to it.
             if isinstance(facts, Facts) and is_settled and _is_encodable(slug + name):
                 fresh.append(IndexRow(slug, name, stamp, facts))
             found.append(summary_of(name, sessions, updated, facts))
@@ -263,13 +264,13 @@ class SessionCatalog:
 
     def _note_index(self) -> None:
         if self._index.problem:
-            self.warnings.append(f"the index of sessions is not used, so that lists are slower: {self._index.problem}")
+            self.warnings.append(f"lists are slower because the index of sessions is unusable: {self._index.problem}")
 
 
 def folder_names(folder: str) -> list[str]:
-    """Return the names of the folders in a folder, without those that are being made or deleted.
+    """Return the names of the folders in a folder, without those that are being created or deleted.
 
-    None when it does not exist; raises SessionsUnreadableError when it cannot be read.
+    A missing folder is empty; raises SessionsUnreadableError if it cannot be read.
     """
     try:
         with os.scandir(folder) as entries:
@@ -283,13 +284,13 @@ def folder_names(folder: str) -> list[str]:
 
 
 def _stamp(folder: str) -> tuple[str, float | None, float]:
-    """Return what changes whenever the metadata of a session do, when it was active last, and when that changed."""
+    """Return a stamp that changes with a session's metadata, its last activity, and when the file changed."""
     try:
         found = os.stat(f"{folder}/metadata.json")
         return _of(found), found.st_mtime, found.st_ctime
     except OSError:
-        pass  # it has none yet, or is gone
-    for name in _STAND_INS:
+        pass  # no metadata yet, or deleted
+    for name in _OTHER_FILES:
         try:
             found = os.stat(f"{folder}/{name}")
         except OSError:
@@ -303,7 +304,7 @@ def _of(found: os.stat_result) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Tell whether the index can hold a name; file names may be any bytes."""
+    """Return whether the index can store a name; file names may be any bytes."""
     try:
         return text.isascii() or bool(text.encode("utf-8"))
     except UnicodeEncodeError:

@@ -1,4 +1,7 @@
-"""Keep what is known about a session in its `metadata.json`: merged, never overwritten, with the one before it kept."""
+"""The metadata of a session (`metadata.json`), the record of its plan (`record.json`), and summaries for lists.
+
+Updates are merged into the metadata, never replace them, and keep the file before as a backup.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +35,23 @@ NAME = "metadata.json"
 BACKUP = f"{NAME}.backup"
 DAMAGED = f"{NAME}.damaged"
 LOCK = "metadata.lock"
+#: The file with the composed plan of a session, from which it is resumed.
+RECORD = "record.json"
 
-#: What sessions are found by; kept as it is whatever `scrub` thinks of it. (Ids and times are never masked anyway.)
+#: Keys that sessions are found by; never masked.
 _FOUND_BY = ("session_id", "parent_id", "working_dir")
 
 Scrub = Callable[[Any], Any]
 
 
 class SessionFacts(TypedDict, total=False):
-    """The keys that are known; a file may hold others, and they are kept."""
+    """The known keys; others in a file are kept."""
 
     session_id: str
     created: str
     bundle: str  # "bundle:<name>"
     provider: str
-    model: str  # "<provider>/<model>"; not there when the provider's default is used
+    model: str  # "<provider>/<model>"; missing if the provider's default is used
     turn_count: int
     working_dir: str
     incremental: bool  # saved in the middle of a turn
@@ -55,7 +60,7 @@ class SessionFacts(TypedDict, total=False):
     name_generated_at: str
     description_updated_at: str
     bundle_overrides: list[dict[str, Any]]
-    # of sessions that another one has started
+    # of child sessions
     parent_id: str
     trace_id: str
     agent_name: str
@@ -65,31 +70,31 @@ class SessionFacts(TypedDict, total=False):
     bundle_context: dict[str, Any]
     self_delegation_depth: int
     last_updated: str
-    # of sessions that continue a copy of another one; they have a parent_id too
+    # of forks, which have a parent_id too
     forked_from_turn: int
     forked_at: str
 
 
 class SessionGoneError(FoundationError):
-    """The session was deleted, by this process or another one."""
+    """The session was deleted."""
 
     code = "session_gone"
 
 
 class Metadata(NamedTuple):
-    """What a session's metadata says, and what was wrong with it."""
+    """The metadata of a session, and the problems of its file."""
 
     data: dict[str, Any]
-    #: Why neither the file nor its backup can be used; `data` is empty then.
+    #: Why neither the file nor its backup is usable; `data` is empty then.
     damaged: str | None = None
-    #: What the reader should know although the data can be used.
+    #: A problem that leaves the data usable.
     warning: str | None = None
 
 
 def load_metadata(folder: Path | str) -> Metadata:
-    """Return the metadata of a session, from the backup when the file is damaged or gone; raise nothing.
+    """Return the metadata of a session, from the backup if the file is damaged or missing; never raises.
 
-    A session without either, which has not ended its first turn, has no data and a warning.
+    A session without either file, whose first turn has not ended, has no data and a warning.
     """
     path, backup = os.path.join(folder, NAME), os.path.join(folder, BACKUP)
     data, reason = _read(path)
@@ -100,7 +105,7 @@ def load_metadata(folder: Path | str) -> Metadata:
         what = f"{path} is missing" if reason is None else reason
         return Metadata(saved, warning=f"{what}; its backup is used")
     if reason is None and saved_reason is None:
-        return Metadata({}, warning="it has no metadata.json: its first turn has not ended, or was cut off")
+        return Metadata({}, warning="it has no metadata.json: its first turn has not ended, or was interrupted")
     return Metadata({}, damaged=reason or saved_reason)
 
 
@@ -114,20 +119,20 @@ def update_metadata(
 ) -> dict[str, Any]:
     """Merge `changes` into the metadata of a session and return all of it as it was written.
 
-    A key that is set to None is removed; all others are kept, so that what another process has changed meanwhile is not
-    undone. The file before becomes `metadata.json.backup`; one that was damaged is kept as `metadata.json.damaged`.
-    Secrets are masked by `scrub`, or by `default_scrub()`. `create` makes the folder, for a session that begins.
-    The time of the file says when the session was active last; a change that `is_activity` is not keeps it.
+    A key set to None is removed; other keys are kept, so that changes of other processes are not undone. The file
+    becomes `metadata.json.backup`; a damaged one becomes `metadata.json.damaged`. Secrets are masked by `scrub`, or by
+    `default_scrub()`. `create` creates the folder of a new session. The file's modification time is the session's last
+    activity; it does not change unless `is_activity`.
 
-    Raises SessionGoneError when there is no such session, FileBusyError when another process holds the lock for too
-    long, and OSError when the file cannot be written; it is then what it was before.
+    Raises SessionGoneError if there is no such session, FileBusyError if another process holds the lock for too long,
+    and OSError if the file cannot be written; the file is then unchanged.
     """
     if not create and not folder.is_dir():
         raise _gone(folder)
     with locked(folder / LOCK):
         known = load_metadata(folder)
         if not create and not known.data and _is_bare(folder):
-            # Deleted after it was looked for: the lock has just made the folder again.
+            # Deleted after the check above: taking the lock has created the folder again.
             _remove_bare(folder)
             raise _gone(folder)
         merged = {**known.data, **changes}
@@ -145,7 +150,7 @@ def update_metadata(
 
 
 def default_scrub() -> Scrub:
-    """Return the masking for writers that know no secrets of their own: by key, by pattern, and by environment."""
+    """Return the masking for writers without a session: by key, by pattern, and by environment."""
     from amplifier_kit.guard.redaction import Redactor, known_secrets, live_values_from_env, process_redactor
 
     process_redactor()  # so that all its secrets are known
@@ -160,12 +165,12 @@ def _scrubbed(data: dict[str, Any], scrub: Scrub) -> dict[str, Any]:
 
 def _encoded(data: dict[str, Any]) -> bytes:
     text = json.dumps(data, ensure_ascii=False, indent=2, default=str)
-    # A path that is no UTF-8 has halves of characters: their backslash form is the one of JSON too, and is found again.
+    # A path that is not UTF-8 has surrogates: their backslash form is the one of JSON, and is read back as it was.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _keep_previous(folder: Path) -> None:
-    """Keep a good file as the backup, and a bad one aside: a good backup is never replaced by a bad one."""
+    """Make the file the backup; move a damaged one aside, which must not replace a valid backup."""
     path = folder / NAME
     data, reason = _read(str(path))
     if data is not None:
@@ -175,9 +180,9 @@ def _keep_previous(folder: Path) -> None:
 
 
 def _read(path: str) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the object in a file; None and why not when it has none, None and None when there is no file."""
+    """Return the object in a file; None and the reason if it is damaged, None and None if it is missing."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for, for ever
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would block
             return None, f"{path} is not a regular file"
         with open(path, "rb") as file:
             content = file.read()
@@ -192,7 +197,7 @@ def _read(path: str) -> tuple[dict[str, Any] | None, str | None]:
     except (ValueError, RecursionError) as error:
         return None, f"{path} is damaged: {error}"
     if not isinstance(data, dict):
-        return None, f"{path} is damaged: it holds no JSON object"
+        return None, f"{path} is damaged: it is not a JSON object"
     return data, None
 
 
@@ -206,7 +211,7 @@ def _activity_before(folder: Path) -> int | None:
 def _is_bare(folder: Path) -> bool:
     try:
         return set(os.listdir(folder)) <= {LOCK}
-    except FileNotFoundError:  # another process that came too late has removed it again
+    except FileNotFoundError:  # another process has removed it again
         return True
 
 
@@ -215,8 +220,22 @@ def _remove_bare(folder: Path) -> None:
         (folder / LOCK).unlink(missing_ok=True)
         folder.rmdir()
     except OSError:
-        # Somebody begins a session of this id at this moment: it is theirs now.
+        # Another process has just created a session with this id.
         pass
+
+
+def load_record(folder: Path) -> tuple[dict[str, Any] | None, str]:
+    """Return the recorded plan of a session; None without one, with the reason if it is damaged."""
+    path = folder / RECORD
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None, ""
+    except (OSError, ValueError, RecursionError) as error:
+        return None, f"{path}: the recorded plan cannot be read: {error}"
+    if not isinstance(content, dict):
+        return None, f"{path}: the recorded plan cannot be read: not a mapping"
+    return content, ""
 
 
 def _gone(folder: Path) -> SessionGoneError:
@@ -225,24 +244,24 @@ def _gone(folder: Path) -> SessionGoneError:
     )
 
 
-# -- summary: Tell sessions apart at a glance: what a list shows of each. --
+# -- summaries for lists --
 
 
-#: The files of a session that say when it was active last: the first that there is. A turn starts and ends by writing
-#: the metadata, so that one look at one file does for a list.
+#: The first of these files that exists says when a session was active last. A turn starts and ends by writing the
+#: metadata, so that a list usually needs one `stat` per session.
 _ACTIVITY = ("metadata.json", "events.jsonl", "transcript.jsonl")
-#: Ids of sessions that another one has started: `<16 hex>-<16 hex>_<agent>`.
+#: The ids of child sessions: `<16 hex>-<16 hex>_<agent>`.
 _CHILD_ID = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}_")
 _CONTEXT_BLOCK = re.compile(r"\s*<context_file\b.*?</context_file>", re.DOTALL)
 _LONGEST_PROMPT = 200
 _LONGEST_TEXT = 500
-#: A first message is looked for in this many bytes, and among this many lines.
+#: How far to look for the first prompt, in bytes per line and in lines.
 _LONGEST_LINE = 1 << 20
 _MOST_LINES = 20
 
 
 class Facts(NamedTuple):
-    """What the files of a session say, without where they lie and when they were written."""
+    """The facts of a summary that come from the files of a session."""
 
     project: str | None
     name: str | None
@@ -260,14 +279,14 @@ class Facts(NamedTuple):
 
 
 class SessionSummary(NamedTuple):
-    """One session of a list. (A tuple, because lists are long and these are made five times as fast.)"""
+    """One session of a list. (A tuple, because it is created five times as fast and lists are long.)"""
 
     id: str
     #: The folder with the sessions of its project.
     place: Path
-    #: When the session was active last. A rename is no activity.
+    #: The last activity; renaming does not count.
     updated: datetime
-    #: The folder it runs in, None when its metadata do not say.
+    #: The folder that it works in, None if unknown.
     project: str | None
     name: str | None
     description: str | None
@@ -275,26 +294,25 @@ class SessionSummary(NamedTuple):
     model: str | None
     created: datetime | None
     turn_count: int
-    #: The session that started it, or that it is a fork of.
+    #: The session that started it, or that it was forked from.
     parent_id: str | None
     agent_name: str | None
-    #: Whether another session has started it; a fork stands for itself.
+    #: Whether another session started it; False for forks.
     is_child: bool
     #: The beginning of the first prompt, on one line.
     first_prompt: str | None
-    #: Why its metadata cannot be read; everything they would say is None then.
+    #: Why its metadata cannot be read; all facts from them are None then.
     damaged: str | None
-    #: What else is wrong with it.
+    #: Another problem.
     warning: str | None
 
     @property
     def folder(self) -> Path:
-        """Return where its files lie."""
         return self.place / self.id
 
 
 def summary_of(session_id: str, place: Path, updated: float, facts: tuple[Any, ...]) -> SessionSummary:
-    """Make the summary of a session from `Facts`, or a row of the index that holds the same in the same order."""
+    """Create a summary from `Facts`, or from a row of the index with the same fields."""
     project, name, description, bundle, model, created, turns, parent, agent, is_child, prompt, damaged, warning = facts
     return SessionSummary(
         session_id,
@@ -317,19 +335,19 @@ def summary_of(session_id: str, place: Path, updated: float, facts: tuple[Any, .
 
 
 def read_summary(folder: Path) -> SessionSummary | None:
-    """Return the summary of the session in a folder, read from its files; None when there is no such folder."""
+    """Return the summary of the session in a folder, read from its files; None if the folder does not exist."""
     facts = read_facts(folder)
     updated = last_activity(str(folder))
     return None if facts is None or updated is None else summary_of(folder.name, folder.parent, updated, facts)
 
 
 def last_activity(folder: str) -> float | None:
-    """Return when a session was active last, None when its folder does not exist."""
+    """Return when a session was active last; None if its folder does not exist."""
     for name in _ACTIVITY:
         try:
             return os.stat(f"{folder}/{name}").st_mtime
         except OSError:
-            continue  # without this file the next one tells
+            continue
     try:
         return os.stat(folder).st_mtime
     except OSError:
@@ -337,12 +355,12 @@ def last_activity(folder: str) -> float | None:
 
 
 def read_facts(folder: Path | str) -> Facts | None:
-    """Return what the files of a session say, None when its folder does not exist."""
+    """Return the facts in the files of a session; None if its folder does not exist."""
     metadata = load_metadata(folder)
     if not metadata.data and not os.path.isdir(folder):
         return None
     if metadata.warning and not metadata.data and not _has_content(folder):
-        metadata = Metadata({}, damaged=f"{folder} holds neither metadata nor a transcript nor events")
+        metadata = Metadata({}, damaged=f"{folder} has neither metadata nor a transcript nor events")
     data = metadata.data
     parent = _text(data.get("parent_id"))
     is_fork = any(key.startswith("forked_") for key in data)
@@ -369,12 +387,12 @@ def read_facts(folder: Path | str) -> Facts | None:
 
 
 def _parent_by_log(folder: Path | str) -> object:
-    """Return the session that started a child whose notes are lost, as each line of its log says; None if none does."""
+    """Return the parent of a child without metadata, which each line of its log names; None if it has none."""
     try:
         with open(f"{folder}/events.jsonl", "rb") as file:
             record = json.loads(file.readline(_LONGEST_LINE))
     except (OSError, ValueError, RecursionError):
-        return None  # it has no line, or none that is whole: its parent's log may name it
+        return None  # no whole line
     return record.get("parent_id") if isinstance(record, dict) else None
 
 
@@ -383,7 +401,7 @@ def _has_content(folder: Path | str) -> bool:
 
 
 def _text(value: object, longest: int | None = _LONGEST_TEXT) -> str | None:
-    """Return a text, cut, None for anything else: metadata of other programs may hold anything."""
+    """Return a shortened text, None for other types: other programs may write anything into metadata."""
     if not isinstance(value, str) or not value:
         return None
     return _encodable(value if longest is None else value[:longest])
@@ -402,7 +420,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _first_prompt(path: str) -> str | None:
-    """Return the beginning of the first prompt; None without one, and when it lies too far in to be looked for."""
+    """Return the beginning of the first prompt; None if there is none near the start of the file."""
     try:
         if not os.path.isfile(path):
             return None
@@ -415,7 +433,7 @@ def _first_prompt(path: str) -> str | None:
                 if prompt:
                     return prompt
     except OSError:
-        return None  # whoever reads the conversation is told why
+        return None  # reading the conversation reports it
     return None
 
 

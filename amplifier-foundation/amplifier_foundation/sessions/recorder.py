@@ -16,9 +16,10 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.plan.composed import Composed
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions.metadata import update_metadata
+from amplifier_foundation.sessions.log import MessageNumbers, without_seq
+from amplifier_foundation.sessions.metadata import RECORD, update_metadata
 from amplifier_foundation.sessions.plan import provider_and_model
-from amplifier_foundation.sessions.transcript import Transcript
+from amplifier_foundation.sessions.transcript import TRANSCRIPT, Transcript
 from amplifier_foundation.trust.server_credentials import without_server_values
 from amplifier_foundation.usage import UsageAccount
 from amplifier_foundation.usage.history import SINCE, facts_at_start
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The file with the composed plan of a session, from which it is resumed.
-RECORD = "record.json"
 #: After hooks that change messages.
 _LAST = 900
 _PROMPT_SHOWN = 120
@@ -74,7 +73,9 @@ class SessionRecorder:
         self._is_saved = True
         #: An older answer of a context with a slow `get_messages` must not overwrite a newer one.
         self._reading = asyncio.Lock()
-        self.transcript = Transcript(folder / "transcript.jsonl", lambda value: redactor.scrub(value).value)
+        #: The log lines of messages, for the transcript.
+        self.numbers = MessageNumbers()
+        self.transcript = Transcript(folder / TRANSCRIPT, lambda value: redactor.scrub(value).value, self.numbers)
 
     @property
     def turns(self) -> int:
@@ -130,7 +131,7 @@ class SessionRecorder:
         try:
             self.transcript.update(messages)
         except OSError as error:
-            self._report("transcript.jsonl", error)
+            self._report(TRANSCRIPT, error)
 
     def open_turn(self, prompt: str) -> None:
         """Record that a turn runs: a session that is resumed in this state was interrupted."""
@@ -145,7 +146,7 @@ class SessionRecorder:
 
     async def resume(self, stored: list[Any], messages: list[Any], context: Any, *, was_interrupted: bool) -> None:
         """Continue the transcript, which holds `stored`; the context was given `messages`: these, or these repaired."""
-        is_continued = messages[: len(stored)] == stored
+        is_continued = list(map(without_seq, messages[: len(stored)])) == list(map(without_seq, stored))
         # Repairs in the middle cannot be appended: a last message that equals no other makes it rewrite the file.
         self.transcript.resume(stored if is_continued else [*stored, {"role": "repaired"}])
         await self.save_messages(context)
@@ -165,7 +166,7 @@ class SessionRecorder:
                 async with self._reading:
                     self.transcript.update(await maybe_await(context.get_messages()))
         except Exception as error:  # a context may raise anything; the answer must not be lost over its copy
-            self._report("transcript.jsonl", error)
+            self._report(TRANSCRIPT, error)
         else:
             self._is_saved = True
 

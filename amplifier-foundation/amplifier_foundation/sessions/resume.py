@@ -5,7 +5,6 @@ The messages of a turn that a crash interrupted are completed from the log, so t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,14 +17,13 @@ from amplifier_core.events import (
     PROMPT_COMPLETE,
     PROMPT_SUBMIT,
     PROVIDER_REQUEST,
-    PROVIDER_RESPONSE,
     TOOL_ERROR,
     TOOL_POST,
 )
 from amplifier_foundation.plan.composed import Composed, RecordError
-from amplifier_foundation.sessions.log import message_time
-from amplifier_foundation.sessions.metadata import load_metadata
-from amplifier_foundation.sessions.recorder import RECORD, prompt_preview
+from amplifier_foundation.sessions.log import EVENT_SEQ, event_seq, message_time
+from amplifier_foundation.sessions.metadata import RECORD, load_metadata, load_record
+from amplifier_foundation.sessions.recorder import prompt_preview
 from amplifier_foundation.sessions.transcript import BACKUP, TRANSCRIPT, load_history, load_ledger, repair_history
 from amplifier_foundation.sessions.turns import count_turns, message_text, starts_turn, turn_boundaries
 from amplifier_foundation.timestamps import milliseconds
@@ -151,17 +149,11 @@ def _note_empty_transcript(folder: Path, metadata: dict[str, Any], stored: list[
 
 
 def _recorded(folder: Path) -> tuple[Composed | None, str]:
-    path = folder / RECORD
+    content, problem = load_record(folder)
+    if content is None:
+        return None, problem
     try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None, ""
-    except (OSError, ValueError, RecursionError) as error:
-        return None, f"{path}: the recorded plan cannot be read: {error}"
-    if not isinstance(content, dict):
-        return None, f"{path}: the recorded plan cannot be read: not a mapping"
-    try:
-        return Composed.from_record(content, str(path)), ""
+        return Composed.from_record(content, str(folder / RECORD)), ""
     except RecordError as error:
         return None, str(error)
 
@@ -189,7 +181,7 @@ def recover(messages: list[Message], folder: Path) -> tuple[list[Message], list[
         return messages, []
     completed, notes = list(messages), list[str]()
     prompt = _prompt(turn, notes)
-    if prompt and turn.was_accepted and _is_missing(prompt, turn, messages):
+    if prompt and turn.was_accepted and _has_prompt(messages, turn) is False:
         completed.append({"role": "user", "content": prompt, "metadata": _marks(turn.submit)})
         notes.append("the last prompt was recovered from the log")
     for message in _results(completed, turn, notes):
@@ -197,7 +189,7 @@ def recover(messages: list[Message], folder: Path) -> tuple[list[Message], list[
         notes.append(
             f"the result of {message['name'] or 'a tool'} ({message['tool_call_id']}) was recovered from the log"
         )
-    answer = _answer(prompt, completed, turn, notes)
+    answer = _answer(completed, turn, notes)
     if answer is not None:
         completed.append(answer)
         notes.append("the answer was recovered from the log")
@@ -212,7 +204,6 @@ class _Turn:
     #: How many accepted turns there were before.
     before: int
     was_asked: bool = False
-    was_answered: bool = False
     is_over: bool = False
     end: LogLine | None = None
     #: The last result of each call.
@@ -232,8 +223,6 @@ class _Turn:
             self.results[str(line.data.get("tool_call_id"))] = line
         elif event == PROVIDER_REQUEST:
             self.was_asked = True
-        elif event == PROVIDER_RESPONSE:
-            self.was_answered = True
         elif event in _ENDS:
             self.is_over = True
             self.end = line if event == EXECUTION_END else self.end
@@ -251,29 +240,22 @@ def _last_turn(folder: Path) -> _Turn | None:
     return turn
 
 
-def _is_missing(prompt: str, turn: _Turn, messages: list[Message]) -> bool:
-    """Tell whether no message is what was submitted: by the time of the last one, else by counting and its words.
+def _has_prompt(messages: list[Message], turn: _Turn) -> bool | None:
+    """Return whether the last turn of the messages is this turn of the log: by number, by time, else by counting.
 
-    A prompt may be changed by hooks before it is kept, and may be the same as the one before.
+    None if the messages have more turns than the log. Texts say nothing: hooks may change a prompt, and it may be the
+    same as the one before.
     """
     starts = turn_boundaries(messages)
     if not starts:
-        return True
-    last = messages[starts[-1]]
-    is_earlier = _is_earlier(last, turn)
-    if is_earlier is not None:
-        return is_earlier
-    if count_turns(messages) > turn.before:
         return False
-    if message_text(last) != prompt:
-        return True
-    return _is_answer(messages[-1]) and not turn.was_answered
-
-
-def _is_earlier(message: Message, turn: _Turn) -> bool | None:
-    """Tell whether a message is older than the prompt of a turn, None when one of them has no time."""
-    kept_at, submitted_at = message_time(message), milliseconds(turn.submit.ts)
-    return None if kept_at is None or submitted_at is None else kept_at < submitted_at
+    number, submitted = event_seq(messages[starts[-1]]), turn.submit.seq
+    if number is not None and submitted is not None and number <= submitted:
+        return number == submitted
+    stored_at, submitted_at = message_time(messages[starts[-1]]), milliseconds(turn.submit.ts)
+    if stored_at is not None and submitted_at is not None:
+        return stored_at >= submitted_at
+    return None if len(starts) > turn.before + 1 else len(starts) > turn.before
 
 
 def _results(messages: list[Message], turn: _Turn, notes: list[str]) -> Iterator[Message]:
@@ -296,15 +278,12 @@ def _results(messages: list[Message], turn: _Turn, notes: list[str]) -> Iterator
             yield tool_result(call, names.get(call, ""), content, **_marks(line))
 
 
-def _answer(prompt: str, messages: list[Message], turn: _Turn, notes: list[str]) -> Message | None:
+def _answer(messages: list[Message], turn: _Turn, notes: list[str]) -> Message | None:
     """Return the answer if the turn had ended and the conversation has only the prompt."""
     if turn.end is None or not turn.was_asked or turn.end.get("status") != "completed":
         return None
     of_turn = _of_last_turn(messages)
-    if not of_turn or any(map(_is_answer, of_turn)):
-        return None
-    is_earlier = _is_earlier(of_turn[0], turn)
-    if is_earlier or (is_earlier is None and message_text(of_turn[0]) != prompt):
+    if any(map(_is_answer, of_turn)) or not _has_prompt(messages, turn):
         return None
     try:
         text = turn.end.expand(turn.end.data.get("response"))
@@ -348,7 +327,8 @@ def _content(line: LogLine) -> str:
 
 
 def _marks(line: LogLine) -> dict[str, Any]:
-    return {RECOVERED: True, **({"timestamp": line.ts} if line.ts else {})}
+    facts = {"timestamp": line.ts, EVENT_SEQ: line.seq}
+    return {RECOVERED: True, **{key: value for key, value in facts.items() if value is not None}}
 
 
 # -- in the resumed session --

@@ -248,7 +248,7 @@ class SessionRuntime:
         if self.origin is not None and self.saved is None:
             self._recorder.save_identity()  # for a child that is killed before its first turn
         try:
-            await self._connect(self._log)
+            await self._connect()
             await load_modules(self.session, allow_missing=self.allow_missing_modules)
             await self._offer_approval_provider()
             if self.origin is not None:
@@ -360,10 +360,10 @@ class SessionRuntime:
 
     # -- start and end --
 
-    async def _connect(self, log: SessionLog) -> None:
+    async def _connect(self) -> None:
         coordinator, prepared = self.session.coordinator, self.prepared
         self._release = hold((*prepared.package_paths, *prepared.modules.values()), prepared.project)
-        coordinator.add_log_sink(log.write)
+        coordinator.add_log_sink(self._write_log)
         for name, value in capabilities_of(self).items():
             coordinator.register_capability(name, value)
         if self.children is not None:
@@ -395,6 +395,11 @@ class SessionRuntime:
             f"module {module_id!r} is loaded from {found}, for another session of this process: run this one in "
             "another process"
         )
+
+    def _write_log(self, record: dict[str, Any]) -> None:
+        assert self._log is not None
+        self._log.write(record)
+        self._recorder.numbers.note(record, self._log.seq)
 
     def _on_own_event(self, event: str, data: dict[str, Any]) -> None:
         if self.origin is not None and self.on_child_event is not None:

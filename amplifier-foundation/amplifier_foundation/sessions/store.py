@@ -1,22 +1,42 @@
-"""Know all sessions on disk, ours and those of the published program: list, find, name and delete them.
+"""The sessions on disk, ours and those of the published program: list, find, open, rename and delete them.
 
-The folders are the truth. Several processes may use the store at once.
+`SessionStore` finds sessions; a `StoredSession` gives access to everything in the folder of one. The folders are the
+truth, and several processes may use them at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home, current_project, expanded, project_slug
 from amplifier_foundation.sessions.index import SessionCatalog, SessionsUnreadableError, folder_names
-from amplifier_foundation.sessions.metadata import SessionSummary, last_activity, read_summary, update_metadata
+from amplifier_foundation.sessions.metadata import (
+    Metadata,
+    SessionSummary,
+    last_activity,
+    load_metadata,
+    load_record,
+    read_summary,
+    update_metadata,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from amplifier_foundation.approvals.pending_calls import PendingCalls
+    from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.cleanup import Removed
+    from amplifier_foundation.sessions.diagnosis import Diagnosis, RepairResult
+    from amplifier_foundation.sessions.export import Exported, ExportFormat
+    from amplifier_foundation.sessions.fork import Forked
+    from amplifier_foundation.sessions.resume import SavedSession
+    from amplifier_foundation.sessions.transcript import History
+    from amplifier_foundation.sessions.turns import Orphans
+    from amplifier_kit.log import BlobStore, LogLine, LogReader, LogReport, TornLine
 
 __all__ = [
     "AmbiguousSessionError",
@@ -25,24 +45,25 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStore",
     "SessionsUnreadableError",
+    "StoredSession",
 ]
 
 LONGEST_NAME = 50
 _MOST_CANDIDATES = 20
-#: What starts like this is a path and no name.
+#: A text that starts like this is a path.
 _PATH_STARTS = ("/", "./", "../", "~")
 
 _Listing = list
 
 
 class SessionNotFoundError(FoundationError):
-    """No session is called that."""
+    """No session has this id or name."""
 
     code = "session_not_found"
 
 
 class AmbiguousSessionError(FoundationError):
-    """Several sessions could be meant; `candidates` are they."""
+    """Several sessions match; `candidates` has them."""
 
     code = "session_ambiguous"
 
@@ -50,42 +71,199 @@ class AmbiguousSessionError(FoundationError):
         shown = [f"  {_described(found)}" for found in candidates[:_MOST_CANDIDATES]]
         more = len(candidates) - len(shown)
         tail = [f"  and {more} more"] if more > 0 else []
-        lines = [f"{len(candidates)} sessions could be meant by {text!r}; give the full id of one:", *shown, *tail]
+        lines = [f"{len(candidates)} sessions match {text!r}; give the full id of one:", *shown, *tail]
         super().__init__("\n".join(lines))
         self.candidates = candidates
 
 
 class SessionIdError(FoundationError):
-    """A text cannot be the id of a session."""
+    """The session id is invalid."""
 
     code = "session_id_invalid"
 
 
 class SessionNameError(FoundationError):
-    """A session cannot be given this name."""
+    """The name is invalid, or another session has it."""
 
     code = "session_name_invalid"
 
 
+class StoredSession:
+    """One session on disk: the interface to its metadata, messages, log, blobs and checkpoints.
+
+    Nothing is read before a method is called, and nothing is cached: the session may be running in another process, and
+    every call returns what is on disk then. Methods that change files lock them against other processes; only
+    `repair`, `rewind` and `SessionStore.delete` need the session to be idle, and raise SessionRunningError otherwise.
+    Names of files are known to the modules behind this class alone. Views and runners of sessions use it instead.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process runs it; always False for sessions of the published program."""
+        from amplifier_foundation.sessions.log import is_running
+
+        return is_running(self.folder)
+
+    @property
+    def bytes(self) -> int:
+        """The size of its files."""
+        from amplifier_foundation.sessions.cleanup import folder_bytes
+
+        return folder_bytes(self.folder)
+
+    # -- what it is --
+
+    def summary(self) -> SessionSummary:
+        """Return what lists show; raises SessionNotFoundError if it was deleted."""
+        summary = read_summary(self.folder)
+        if summary is None:
+            raise SessionNotFoundError(f"session {self.id} is no longer in {self.folder.parent}")
+        return summary
+
+    def metadata(self) -> Metadata:
+        """Return the metadata, and what is wrong with the file; never raises."""
+        return load_metadata(self.folder)
+
+    def current_metadata(self) -> dict[str, Any]:
+        """Return the metadata with the usage of a running or interrupted turn, for which the whole log is read."""
+        from amplifier_foundation.usage.history import current_facts
+
+        facts = self.metadata().data
+        used = current_facts(self.folder, facts)
+        return {**facts, "usage": used} if used else facts
+
+    def update_metadata(self, changes: Mapping[str, Any], *, is_activity: bool = True) -> dict[str, Any]:
+        """Merge `changes` into the metadata, None removes a key; see `metadata.update_metadata`."""
+        return update_metadata(self.folder, changes, is_activity=is_activity)
+
+    def record(self) -> tuple[dict[str, Any] | None, str]:
+        """Return the plan it ran with; None without one, with the reason if it is damaged."""
+        return load_record(self.folder)
+
+    # -- messages --
+
+    def history(self) -> History:
+        """Return the messages as they are stored, and what is wrong with the file; raises HistoryError."""
+        from amplifier_foundation.sessions.transcript import load_history
+
+        return load_history(self.folder)
+
+    def load(self) -> SavedSession:
+        """Return the session ready to be resumed, an interrupted turn completed from the log; raises HistoryError."""
+        from amplifier_foundation.sessions.resume import load_session
+
+        return load_session(self.folder)
+
+    def diagnose(self) -> Diagnosis:
+        """Return the problems of the messages; raises HistoryError."""
+        from amplifier_foundation.sessions.diagnosis import diagnose
+
+        return diagnose(self.history().messages)
+
+    def repair(self) -> RepairResult:
+        """Repair the messages; see `diagnosis.repair`."""
+        from amplifier_foundation.sessions.diagnosis import repair
+
+        return repair(self.folder)
+
+    def rewind(self) -> RepairResult:
+        """Remove everything after the last valid turn; see `diagnosis.rewind`."""
+        from amplifier_foundation.sessions.diagnosis import rewind
+
+        return rewind(self.folder)
+
+    # -- log --
+
+    def events(self, on_torn: Callable[[TornLine], None] | None = None) -> Iterator[LogLine]:
+        """Yield the lines of the log, rotated files included; raises OSError."""
+        from amplifier_kit.log import read_log
+
+        return read_log(self.folder, on_torn)
+
+    def follow(self, on_torn: Callable[[TornLine], None] | None = None) -> LogReader:
+        """Return a reader whose `poll()` yields the lines that were added since the last call."""
+        from amplifier_kit.log import LogReader
+
+        return LogReader(self.folder, on_torn)
+
+    def verify_log(self) -> LogReport:
+        """Check numbers, hashes and blobs of the log; raises OSError."""
+        from amplifier_kit.log import verify_log
+
+        return verify_log(self.folder)
+
+    @property
+    def blobs(self) -> BlobStore:
+        """The large values of its log; a child shares those of its root session."""
+        from amplifier_kit.log import BlobStore
+        from amplifier_kit.log.files import LogFiles
+
+        return BlobStore(LogFiles(self.folder).blobs)
+
+    # -- the rest of the folder --
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The files that its tools overwrote."""
+        from amplifier_foundation.sessions.checkpoints import Checkpoints
+
+        return Checkpoints(self.folder)
+
+    @property
+    def pending_calls(self) -> PendingCalls:
+        """The tool calls that wait for approval."""
+        from amplifier_foundation.approvals.pending_calls import PendingCalls
+
+        return PendingCalls(self.folder)
+
+    def fork(
+        self,
+        *,
+        at_turn: int | None = None,
+        at_event: int | None = None,
+        include_events: bool = True,
+        orphans: Orphans = "complete",
+    ) -> Forked:
+        """Copy it, or its beginning, into a new session; see `fork.fork_session`."""
+        from amplifier_foundation.sessions.fork import fork_session
+
+        return fork_session(
+            self.folder, at_turn=at_turn, at_event=at_event, include_events=include_events, orphans=orphans
+        )
+
+    def export(self, target: Path, format: ExportFormat | None = None, *, overwrite: bool = False) -> Exported:
+        """Write it to a file for people or programs; see `export.export`."""
+        from amplifier_foundation.sessions.export import export
+
+        return export(self.summary(), target, format, overwrite=overwrite)
+
+
 class SessionStore:
-    """Find sessions below one home."""
+    """The sessions below one home."""
 
     def __init__(self, home: Home) -> None:
-        """Use the sessions of `home`; nothing is read or made yet."""
+        """Use the sessions of `home`; nothing is read or created yet."""
         self.home = home
         self._catalog = SessionCatalog(home)
 
     @property
     def warnings(self) -> _Listing[str]:
-        """Return what was left out of the last list and why, and what made it slow, in readable lines."""
+        """What was left out of the last list and why, and why it was slow."""
         return self._catalog.warnings
 
     def folder(self, project: Path, session_id: str) -> Path:
-        """Return where a session of a project lies, or would lie; raise SessionIdError for what is no id."""
+        """Return the folder of a session, which need not exist; raises SessionIdError."""
         if not _is_plain(session_id):
             raise SessionIdError(
-                f"{session_id!r} cannot be the id of a session: it names a folder, so it is not empty, starts with no "
-                "dot, and has no slash, backslash or NUL"
+                f"invalid session id {session_id!r}: it names a folder, so it must not be empty, start with a dot, "
+                "or contain a slash, backslash or NUL"
             )
         return self.home.sessions(project) / session_id
 
@@ -103,14 +281,14 @@ class SessionStore:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> _Listing[SessionSummary]:
-        """Return the sessions of a project (the current one unless named), or of all, the most recently active first.
+        """Return the sessions of a project (by default the current one) or of all, the most recently active first.
 
-        Sessions that other sessions have started are left out, unless `include_children`. `tree_of` gives one session
-        with all that it started and all forks, whatever the project. `text`: every word of it stands in the id, name,
-        description, first prompt, bundle or project. `since` and `until` are about the last activity.
+        Child sessions are left out unless `include_children`. `tree_of` selects one session with its descendants and
+        forks, in any project. Every word of `text` must be in the id, name, description, first prompt, bundle or
+        project. `since` and `until` limit the last activity.
 
-        Damaged sessions are listed, with the reason. Raises SessionsUnreadableError; a project that cannot be read is
-        no reason to show no others: `warnings` has it then.
+        Damaged sessions are included, with the reason. Raises SessionsUnreadableError; with several projects, those
+        that cannot be read are in `warnings` instead.
         """
         self._catalog.warnings = []
         if tree_of is not None:
@@ -133,7 +311,7 @@ class SessionStore:
         return found if limit is None else found[: max(limit, 0)]
 
     def newest(self, project: Path | None = None) -> SessionSummary | None:
-        """Return the session of a project that was active last, None when it has none; nothing else is read."""
+        """Return the session of a project that was active last, None without any; no other session is read."""
         project = project or current_project()
         sessions = self.home.sessions(project)
         active = [(last_activity(f"{sessions}/{name}") or 0.0, name) for name in folder_names(str(sessions))]
@@ -144,7 +322,7 @@ class SessionStore:
         return None
 
     def children(self, session: SessionSummary | str) -> _Listing[SessionSummary]:
-        """Return the sessions that a session has started, the oldest first; its forks are none of them."""
+        """Return the children of a session, the oldest first, without forks."""
         parent = self._resolved(session)
         found = [
             other
@@ -154,9 +332,9 @@ class SessionStore:
         return sorted(found, key=_beginning)
 
     def lineage(self, session: SessionSummary | str) -> _Listing[SessionSummary]:
-        """Return a session and before it those it comes from, by start or by fork, the first one first.
+        """Return a session after its ancestors, parents and originals of forks, the root first.
 
-        What was deleted ends the line.
+        The line starts after an ancestor that was deleted.
         """
         one = self._resolved(session)
         line = [one]
@@ -171,28 +349,32 @@ class SessionStore:
     # -- one session --
 
     def find(self, text: str, project: Path | None = None) -> SessionSummary:
-        """Return the session that is meant by an id, the beginning of one, a name, or a path.
+        """Return the session with an id, the beginning of an id, a name, or a path.
 
-        The sessions of the project (the current one unless named) come first; all others are looked at when none of
-        those is meant. Raises SessionNotFoundError, and AmbiguousSessionError when several are meant. `warnings` names
-        the projects that could not be looked at.
+        The sessions of the project (by default the current one) come first; other projects are searched if none of
+        them matches. Raises SessionNotFoundError, and AmbiguousSessionError if several match. `warnings` has the
+        projects that could not be searched.
         """
         self._catalog.warnings = []
         if text and not text.startswith(_PATH_STARTS):
             here = self.home.sessions(project or current_project())
             for places in ([here], [other for other in self._catalog.places() if other != here]):
-                found = self._meant(text, places)
+                found = self._matching(text, places)
                 if len(found) == 1:
                     return found[0]
                 if found:
                     raise AmbiguousSessionError(text, found)
         return self._at_path(text)
 
-    def rename(self, session: SessionSummary | str, name: str | None) -> SessionSummary:
-        """Give a session a name, or take it away with None; return the session as it is then.
+    def open(self, session: SessionSummary | str, project: Path | None = None) -> StoredSession:
+        """Return access to the folder of a session, which is found as by `find`; raises what `find` raises."""
+        return StoredSession(self.find(session, project).folder if isinstance(session, str) else session.folder)
 
-        Raises SessionNameError when the name is too long or another session of the project has it, and what `find` and
-        `update_metadata` raise. A session may be renamed while it runs.
+    def rename(self, session: SessionSummary | str, name: str | None) -> SessionSummary:
+        """Set the name of a session, or remove it with None, and return its summary; it may be running.
+
+        Raises SessionNameError if the name is invalid or another session of the project has it, and what `find` and
+        `update_metadata` raise.
         """
         from amplifier_foundation.files import locked
 
@@ -205,12 +387,12 @@ class SessionStore:
                 self._refuse_taken(given, one)
             named = {"name": given, "name_generated_at": None if given is None else now}
             update_metadata(one.folder, named, is_activity=False)
-        return self._resolved_at(one.folder)
+        return StoredSession(one.folder).summary()
 
     def delete(self, session: SessionSummary | str) -> Removed:
-        """Delete a session and those it started, wholly or not at all; return what was deleted.
+        """Delete a session and its descendants, all or none, and return what was deleted.
 
-        Raises SessionRunningError when one of them runs, and what `find` raises.
+        Raises SessionRunningError if one of them runs, and what `find` raises.
         """
         from amplifier_foundation.sessions.cleanup import remove
 
@@ -218,13 +400,13 @@ class SessionStore:
         return remove([one.folder, *(child.folder for child in self.descendants(one))])
 
     def descendants(self, session: SessionSummary) -> _Listing[SessionSummary]:
-        """Return the sessions that a session has started, and those that they have started; forks are none of them."""
+        """Return the children of a session and their children, without forks."""
         return [one for one in self._tree(session, with_forks=False) if one.id != session.id]
 
-    # -- from here on, sessions are looked for --
+    # -- search --
 
     def _listed(self, project: Path) -> _Listing[SessionSummary]:
-        """Return all sessions of a project, without those of another whose path becomes the same name."""
+        """Return all sessions of a project, without those of another one whose path has the same slug."""
         elsewhere: dict[str, bool] = {}
         found: list[SessionSummary] = []
         for session in self._catalog.read(self.home.sessions(project)):
@@ -235,8 +417,8 @@ class SessionStore:
                 found.append(session)
         return found
 
-    def _meant(self, text: str, places: Iterable[Path]) -> _Listing[SessionSummary]:
-        """Return the sessions in some folders that a text may mean: the one of that id, else by name and beginning."""
+    def _matching(self, text: str, places: Iterable[Path]) -> _Listing[SessionSummary]:
+        """Return the sessions in some folders that match a text: the one with that id, else by name and beginning."""
         places = list(places)
         exact = [read_summary(sessions / text) for sessions in places] if _is_plain(text) else []
         if any(exact):
@@ -255,7 +437,7 @@ class SessionStore:
         return list(found.values())
 
     def _at_path(self, text: str) -> SessionSummary:
-        # Only `~/`: the home of another user, who may not exist, is no place for sessions.
+        # Only `~/`, not the home of another user.
         path = expanded(text) if text.startswith("~/") else Path(text) if text else None
         if path is not None and len(path.parts) > 1:
             folder = path.parent if path.is_file() else path
@@ -263,20 +445,14 @@ class SessionStore:
             if summary is not None and (summary.damaged is None or folder.absolute().parent.name == "sessions"):
                 return summary
         raise SessionNotFoundError(
-            f"no session is called {text!r}, by id, beginning of an id, name or path: "
+            f"no session has the id, beginning of an id, name or path {text!r}: "
             "`amplifier session list --all-projects` shows all"
         )
 
     def _resolved(self, session: SessionSummary | str, project: Path | None = None) -> SessionSummary:
         if isinstance(session, str):
             return self.find(session, project)
-        return self._resolved_at(session.folder)
-
-    def _resolved_at(self, folder: Path) -> SessionSummary:
-        summary = read_summary(folder)
-        if summary is None:
-            raise SessionNotFoundError(f"there is no session {folder.name} in {folder.parent} any more")
-        return summary
+        return StoredSession(session.folder).summary()
 
     def _tree(self, root: SessionSummary, *, with_forks: bool = True) -> _Listing[SessionSummary]:
         by_parent: dict[str, list[SessionSummary]] = {}
@@ -296,8 +472,8 @@ class SessionStore:
         for other in self._catalog.read(session.folder.parent):
             if other.id != session.id and name in (other.name, other.id):
                 raise SessionNameError(
-                    f"the name {name!r} is taken by session {other.id} of the same project: choose another, or rename "
-                    "that one first"
+                    f"session {other.id} of the same project has the name {name!r}: choose another, or rename that one "
+                    "first"
                 )
 
 
@@ -306,7 +482,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_elsewhere(worked_in: str, project: Path) -> bool:
-    """Tell whether a folder is another project whose path only becomes the same name: `/a-b` and `/a/b`."""
+    """Return whether a folder is another project with the same slug, such as `/a-b` and `/a/b`."""
     folder = Path(worked_in)
     if not folder.is_absolute() or folder.resolve() == project.resolve():
         return False
@@ -316,9 +492,7 @@ def _is_elsewhere(worked_in: str, project: Path) -> bool:
 def _checked(name: str) -> str:
     given = name.strip()
     if not given or len(given) > LONGEST_NAME or not given.isprintable():
-        raise SessionNameError(
-            f"{name[:80]!r} cannot be the name of a session: it has 1 to {LONGEST_NAME} printable characters"
-        )
+        raise SessionNameError(f"invalid session name {name[:80]!r}: expected 1 to {LONGEST_NAME} printable characters")
     return given
 
 

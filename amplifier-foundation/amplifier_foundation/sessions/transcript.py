@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
+from amplifier_foundation.sessions.log import EVENT_SEQ, MessageNumbers, without_seq
 from amplifier_kit.engine.pairing import Repair, repair_pairing
 from amplifier_kit.guard.private_files import masked, open_private
 
@@ -272,10 +273,11 @@ class Transcript:
     compacted by a context that forgets messages) is rewritten; the old file becomes `transcript.jsonl.backup`.
     """
 
-    def __init__(self, path: Path, scrub: Callable[[Any], Any]) -> None:
-        """Write to `path`; `scrub` returns a copy of a message without secrets."""
+    def __init__(self, path: Path, scrub: Callable[[Any], Any], numbers: MessageNumbers | None = None) -> None:
+        """Write to `path`; `scrub` returns a copy of a message without secrets, `numbers` knows their log lines."""
         self._path = path
         self._scrub = scrub
+        self._numbers = numbers or MessageNumbers()
         #: How many messages are in the file.
         self._written = 0
         #: The last of them, to tell a history that was replaced from one that grew.
@@ -289,7 +291,7 @@ class Transcript:
     def resume(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Continue after `messages`, which the file has already; nothing is read or written."""
         kept = _kept(messages)
-        self._written, self._last = len(kept), dict(kept[-1]) if kept else None
+        self._written, self._last = len(kept), without_seq(kept[-1]) if kept else None
         self._position = self._seen = self._size = None
 
     def update(self, messages: Sequence[Mapping[str, Any]]) -> None:
@@ -300,7 +302,7 @@ class Transcript:
         kept = _kept(messages)
         if not self._has_grown(kept) or not self._append(kept[self._written :]):
             self._rewrite(kept)
-        self._written, self._last = len(kept), dict(kept[-1]) if kept else None
+        self._written, self._last = len(kept), without_seq(kept[-1]) if kept else None
         self._position, self._seen = len(messages), dict(messages[-1]) if messages else None
 
     def follow(self, count: int, since: Callable[[int], Sequence[Mapping[str, Any]]]) -> None:
@@ -319,7 +321,7 @@ class Transcript:
         if not self._append(fresh):
             return self.update(since(0))
         if fresh:
-            self._written, self._last = self._written + len(fresh), dict(fresh[-1])
+            self._written, self._last = self._written + len(fresh), without_seq(fresh[-1])
         if tail:
             self._position, self._seen = position - overlap + len(tail), dict(tail[-1])
         return None
@@ -327,13 +329,13 @@ class Transcript:
     def _has_grown(self, kept: Sequence[Mapping[str, Any]]) -> bool:
         if not self._written:
             return True
-        return len(kept) >= self._written and kept[self._written - 1] == self._last
+        return len(kept) >= self._written and without_seq(kept[self._written - 1]) == self._last
 
     def _append(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Append messages; return False if the file has lost those before them."""
         if not messages:
             return True
-        lines = masked(b"".join(map(self._line, messages)))
+        lines = masked(b"".join(self._line(message, is_new=True) for message in messages))
         descriptor = open_private(self._path, os.O_RDWR | os.O_APPEND)
         try:
             size = os.fstat(descriptor).st_size
@@ -359,7 +361,7 @@ class Transcript:
             raise
 
     def _rewrite(self, kept: Sequence[Mapping[str, Any]]) -> None:
-        content = masked(b"".join(map(self._line, kept)))
+        content = masked(b"".join(self._line(message, is_new=False) for message in kept))
         self._keep_previous()
         replace_file(self._path, content)
         self._size = len(content)
@@ -384,10 +386,13 @@ class Transcript:
         else:
             os.replace(fresh, target)
 
-    def _line(self, message: Mapping[str, Any]) -> bytes:
+    def _line(self, message: Mapping[str, Any], *, is_new: bool) -> bytes:
         from amplifier_kit.engine.context.ledger import sanitize_message
 
-        text = json.dumps(self._scrub(sanitize_message(message)), ensure_ascii=False, default=str)
+        line = sanitize_message(message)
+        if (seq := self._numbers.of(message, is_new=is_new)) is not None:
+            line = {**line, "metadata": {**(line.get("metadata") or {}), EVENT_SEQ: seq}}
+        text = json.dumps(self._scrub(line), ensure_ascii=False, default=str)
         return text.encode("utf-8", "replace") + b"\n"
 
 

@@ -1,7 +1,7 @@
-"""Count the turns of a conversation and cut it behind one of them.
+"""Count the turns of a conversation and cut it after one of them.
 
-A turn is what a person asked for and everything up to the next such thing. What hooks, goals and a person who speaks
-while the model works put in between belongs to the turn it was said in.
+A turn is a prompt of the user and everything up to the next one. Messages of hooks, goals and users who steer a running
+turn belong to that turn.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ __all__ = [
 ]
 
 Message = dict[str, Any]
-#: What happens to calls without a result: each gets one that says so, is taken out, or is an error.
+#: What happens to calls without a result: complete adds one that says so, remove drops the call, error raises.
 Orphans = Literal["complete", "remove", "error"]
 
 _REMINDER: Final = "<system-reminder"
-_NOT_ASKED: Final = frozenset({"hook", "goal"})
+_NOT_A_PROMPT: Final = frozenset({"hook", "goal"})
 _CALL_BLOCKS: Final = frozenset({"tool_call", "tool_use"})
 
 
 class TurnRangeError(FoundationError):
-    """A turn was asked for that the conversation does not have."""
+    """The conversation does not have this turn."""
 
     code = "turn_range"
 
 
 class OrphanedCallsError(FoundationError):
-    """Calls have no result, and the caller wants to know; `tool_call_ids` says which."""
+    """Calls have no result; `tool_call_ids` names them."""
 
     code = "orphaned_calls"
 
@@ -51,19 +51,19 @@ class OrphanedCallsError(FoundationError):
 
 
 def is_real_user_message(message: Mapping[str, Any]) -> bool:
-    """Tell whether a person said this: not a tool, a reminder, a hook or a goal in the user's role."""
+    """Return whether a person wrote this: not a tool, a reminder, a hook or a goal in the user role."""
     if message.get("role") != "user" or message.get("tool_call_id"):
         return False
-    return _origin(message) not in _NOT_ASKED and not message_text(message).lstrip().startswith(_REMINDER)
+    return _origin(message) not in _NOT_A_PROMPT and not message_text(message).lstrip().startswith(_REMINDER)
 
 
 def starts_turn(message: Mapping[str, Any]) -> bool:
-    """Tell whether a turn starts here: what a person says while one runs belongs to that one."""
+    """Return whether a turn starts here; steering belongs to the running turn."""
     return is_real_user_message(message) and _origin(message) != "steering"
 
 
 def message_text(message: Mapping[str, Any]) -> str:
-    """Return what a message says, without blocks that are no text."""
+    """Return the text of a message, without other blocks."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -78,36 +78,36 @@ def turn_boundaries(messages: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many turns there are."""
+    """Return the number of turns."""
     return sum(map(starts_turn, messages))
 
 
 def slice_to_turn(messages: Sequence[Message], turn: int, orphans: Orphans = "complete") -> list[Message]:
     """Return the conversation up to the end of a turn, counted from 1, with its calls paired; 0 is before the first.
 
-    Raises TurnRangeError for a turn that is not there, OrphanedCallsError when `orphans` is "error" and there are any.
+    Raises TurnRangeError for a missing turn, OrphanedCallsError if `orphans` is "error" and there are any.
     """
     return settle_orphans(messages[: end_of_turn(messages, turn)], orphans)
 
 
 def end_of_turn(messages: Sequence[Mapping[str, Any]], turn: int, *, first: int = 0) -> int:
-    """Return the position behind the last message of a turn; raises TurnRangeError, also below `first`."""
+    """Return the position after the last message of a turn; raises TurnRangeError, also below `first`."""
     starts = turn_boundaries(messages)
     if not first <= turn <= len(starts):
-        there = f"turns 1 to {len(starts)}" if starts else "no turns"
-        raise TurnRangeError(f"turn {turn} does not exist: the conversation has {there}")
+        existing = f"turns 1 to {len(starts)}" if starts else "no turns"
+        raise TurnRangeError(f"turn {turn} does not exist: the conversation has {existing}")
     return starts[turn] if turn < len(starts) else len(messages)
 
 
 def settle_orphans(messages: Sequence[Message], orphans: Orphans) -> list[Message]:
-    """Return a conversation without calls that lack their results, and otherwise well paired too.
+    """Return a conversation in which every call has its result.
 
-    Messages that need no change are the very objects given. Raises OrphanedCallsError as `slice_to_turn` does, and
-    ValueError for an unknown way.
+    Messages that need no change are the same objects. Raises OrphanedCallsError as `slice_to_turn` does, and ValueError
+    for an unknown value of `orphans`.
     """
     if orphans not in get_args(Orphans):
         raise ValueError(f"orphans must be one of {', '.join(get_args(Orphans))}, got {orphans!r}")
-    # Results that stand elsewhere are moved first: their calls are no orphans.
+    # Misplaced results are moved first: their calls are not orphans.
     sound = repair_pairing(messages)
     lost = {repair.tool_call_id for repair in sound.repairs if repair.kind == "missing_result"}
     if not lost or orphans == "complete":
@@ -119,7 +119,7 @@ def settle_orphans(messages: Sequence[Message], orphans: Orphans) -> list[Messag
 
 
 def _without(messages: Sequence[Message], lost: set[str]) -> list[Message]:
-    """Take calls out, and with them the results and closing words that a repair made up for them."""
+    """Remove calls, with the results and closing messages that a repair added for them."""
     kept: list[Message] = []
     removed = False
     for message in messages:

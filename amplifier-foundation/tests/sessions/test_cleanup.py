@@ -94,7 +94,7 @@ def test_named_and_damaged_sessions_stay_unless_told(sessions: Sessions) -> None
     assert done.removed == ()
     reasons = {session.id: reason for session, reason in done.kept}
     assert reasons["named"] == "it is named 'keep me'"
-    assert "nobody knows whether it is named" in reasons["damaged"]
+    assert "its name is unknown" in reasons["damaged"]
     clean_up(sessions.store, days=30, project=sessions.project, include_named=True)
     assert sessions.left == set()
 
@@ -108,7 +108,7 @@ def test_a_running_session_stays(sessions: Sessions, dry_run: bool) -> None:
     done = clean_up(sessions.store, days=30, project=sessions.project, dry_run=dry_run, include_named=True)
     log.close()
     assert done.removed == ()
-    assert [(session.id, reason) for session, reason in done.kept] == [("root", f"session {CHILD} runs")]
+    assert [(session.id, reason) for session, reason in done.kept] == [("root", f"session {CHILD} is running")]
     assert sessions.left == {"root", CHILD}
 
 

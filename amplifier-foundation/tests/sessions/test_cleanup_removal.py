@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sessions.cleanup import RemovalError, SessionRunningError, is_running, remove
+from amplifier_foundation.sessions.cleanup import RemovalError, remove
+from amplifier_foundation.sessions.log import SessionRunningError, is_running
 from amplifier_foundation.sessions.store import SessionNotFoundError, SessionStore
 from amplifier_kit.log import SessionLog, read_log
 from amplifier_kit.log.blobs import LIMIT, share_folder

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.sessions.diagnosis import diagnose, repair, rewind
+from amplifier_foundation.sessions.log import SessionRunningError
 from amplifier_foundation.sessions.transcript import load_history
-from amplifier_kit.log import SessionLog, SessionLogBusy
+from amplifier_kit.log import SessionLog
 
 Message = dict[str, Any]
 USER: Message = {"role": "user", "content": "go"}
@@ -122,7 +123,7 @@ def test_a_running_session_is_left_alone(tmp_path: Path) -> None:
     before = (folder / "transcript.jsonl").read_bytes()
     with SessionLog(folder):
         for mend in (repair, rewind):
-            with pytest.raises(SessionLogBusy):
+            with pytest.raises(SessionRunningError, match="cannot be repaired while process"):
                 mend(folder)
     assert (folder / "transcript.jsonl").read_bytes() == before
     assert repair(folder).actions

@@ -163,13 +163,31 @@ def _log(folder: Path, *events: tuple[str, dict[str, Any]]) -> Path:
     return folder
 
 
-def test_words_decide_between_prompts_of_one_moment(tmp_path: Path) -> None:
-    """Of two prompts in the same millisecond, one of which was denied, the one that was said is the message's."""
+def test_of_prompts_in_one_moment_the_accepted_one_counts(tmp_path: Path) -> None:
+    """Of two prompts in the same millisecond, the message belongs to the one after which a model was asked."""
     at = {"metadata": {"timestamp": "2026-01-01T00:00:00.000+00:00"}}
-    for asked, place in (("a", 0), ("b", 1), ("changed", 0)):
-        folder = _log(tmp_path / asked, ("prompt:submit", {"prompt": "a"}), ("prompt:submit", {"prompt": "b"}))
-        messages = [{"role": "user", "content": asked, **at}]
-        assert place_messages(messages, read_outline(folder)).places == [place]
+    submit, request = ("prompt:submit", {"prompt": "a"}), ("provider:request", dict[str, Any]())
+    for name, events, place in (("first", (submit, request, submit), 0), ("second", (submit, submit, request), 1)):
+        folder = _log(tmp_path / name, *events)
+        assert place_messages([{"role": "user", "content": "a", **at}], read_outline(folder)).places == [place]
+
+
+def test_the_number_of_a_message_counts_more_than_its_time(tmp_path: Path) -> None:
+    """A message that names its line belongs to it, even if a clock went wrong; one that names another kind does not."""
+    answer: tuple[str, dict[str, Any]] = ("provider:response", {})
+    folder = _log(tmp_path, ("prompt:submit", {}), answer, ("prompt:submit", {}), answer)
+    outline = read_outline(folder)
+
+    def messages(prompt: int, response: int) -> list[dict[str, Any]]:
+        return [
+            {"role": "user", "content": "go", "metadata": {"event_seq": prompt}},
+            {"role": "assistant", "content": "gone", "metadata": {"event_seq": response}},
+        ]
+
+    assert place_messages(messages(3, 4), outline).places == [2, 3]
+    assert place_messages(messages(1, 2), outline).places == [0, 1]
+    assert place_messages(messages(2, 3), outline).places == [0, 1], "these lines made other messages"
+    assert place_messages(messages(70, 71), outline).places == [0, 1], "these lines do not exist"
 
 
 async def test_what_a_person_says_meanwhile_comes_with_its_own_event(tmp_path: Path, real_session: Any) -> None:

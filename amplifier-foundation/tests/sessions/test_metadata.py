@@ -65,7 +65,7 @@ def test_the_file_before_is_the_backup(tmp_path: Path) -> None:
     [
         (b"", ":1 is damaged: the file is empty"),
         (b'{"name": "x"\n,\n', ":3 is damaged"),
-        (b"[1]", "holds no JSON object"),
+        (b"[1]", "not a JSON object"),
         (b"\xff\xfe{", "is damaged"),
         (b"[" * 100_000, "is damaged"),
     ],

@@ -12,7 +12,7 @@ from amplifier_app_cli.failures import report_errors
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.export import ExportFormat
-    from amplifier_foundation.sessions.metadata import SessionSummary
+    from amplifier_foundation.sessions.store import StoredSession
 
 _FORMATS: Final[dict[str, ExportFormat]] = {"md": "md", "json": "json", "jsonl": "jsonl", "tar": "tar.gz"}
 _STDOUT: Final = "-"
@@ -43,33 +43,31 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
     """
     from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
     from amplifier_foundation.paths import expanded
-    from amplifier_foundation.sessions.export import export as write_export
 
     app = current_app()
-    _, found = found_session(app, session)
+    store, found = found_session(app, session)
+    opened = store.open(found)
     if output == _STDOUT:
-        tell_warnings(app, _to_stdout(found, _FORMATS[form or "md"]))
+        tell_warnings(app, _to_stdout(opened, _FORMATS[form or "md"]))
         return
     target = expanded(output) if output else Path()
     chosen = _FORMATS[form] if form else None if output and not target.is_dir() and target.suffix else "md"
-    written = write_export(found, target, chosen, overwrite=force)
+    written = opened.export(target, chosen, overwrite=force)
     tell_warnings(app, written.warnings)
     click.echo(written.path)
 
 
-def _to_stdout(session: SessionSummary, form: ExportFormat) -> tuple[str, ...]:
+def _to_stdout(session: StoredSession, form: ExportFormat) -> tuple[str, ...]:
     """Write the export to standard output, without what would steer a terminal; return what should be said."""
     import shutil
     import sys
     import tempfile
 
-    from amplifier_foundation.sessions.export import export as write_export
-
     if form == "tar.gz" and sys.stdout.isatty():
         raise click.UsageError("an archive is not for the terminal: name a file with -o, or pipe it")
     out = sys.stdout.buffer
     with tempfile.TemporaryDirectory() as folder:
-        written = write_export(session, Path(folder) / f"session.{form}", form)
+        written = session.export(Path(folder) / f"session.{form}", form)
         if form == "tar.gz":
             with open(written.path, "rb") as file:
                 shutil.copyfileobj(file, out)

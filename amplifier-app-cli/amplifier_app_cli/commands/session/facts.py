@@ -34,19 +34,6 @@ def tell_warnings(app: App, warnings: Iterable[str]) -> None:
         app.inform(f"warning: {warning}")
 
 
-def whole_metadata(session: SessionSummary) -> dict[str, Any]:
-    """Return the metadata of a session, with what its log says was used when a turn of it runs or was cut off.
-
-    The whole log is read then: for a few sessions, not for long lists.
-    """
-    from amplifier_foundation.sessions.metadata import load_metadata
-    from amplifier_foundation.usage.history import current_facts
-
-    facts = load_metadata(session.folder).data
-    used = current_facts(session.folder, facts)
-    return {**facts, "usage": used} if used else facts
-
-
 def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that a list knows of a session, for programs."""
     usage = _usage(metadata)

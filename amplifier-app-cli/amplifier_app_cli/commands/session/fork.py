@@ -40,11 +40,10 @@ def fork(
         raise click.UsageError("--at-turn and --at-event: give one of them")
     from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
     from amplifier_app_cli.ui.counting import counted
-    from amplifier_foundation.sessions.fork import fork_session
 
     app = current_app()
     store, found = found_session(app, session)
-    made = fork_session(found.folder, at_turn=at_turn, at_event=at_event, include_events=not no_events)
+    made = store.open(found).fork(at_turn=at_turn, at_event=at_event, include_events=not no_events)
     if name is not None:
         _name(store, made, name)
     tell_warnings(app, made.warnings)

@@ -11,9 +11,7 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from amplifier_foundation.sessions.diagnosis import Diagnosis, RepairResult
+    from amplifier_foundation.sessions.diagnosis import Diagnosis
 
 
 @click.command()
@@ -34,15 +32,13 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     """
     from amplifier_app_cli.commands.session.facts import found_session
     from amplifier_app_cli.ui.counting import counted
-    from amplifier_foundation.sessions.diagnosis import diagnose
-    from amplifier_foundation.sessions.transcript import load_history
 
     app = current_app()
-    _, found = found_session(app, session)
-    history = load_history(found.folder)
-    diagnosis = diagnose(history.messages)
+    store, found = found_session(app, session)
+    opened = store.open(found)
+    history, diagnosis = opened.history(), opened.diagnose()
     problems = [*(text for text in (found.damaged, found.warning) if text), *history.problems]
-    repaired = _repaired(found.folder, is_rewind)
+    repaired = opened.rewind() if is_rewind else opened.repair()
     if output_format == "json":
         from amplifier_app_cli.ui.records import print_json
 
@@ -65,20 +61,6 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
         app.inform(f"the conversation is sound: {length}")
     if found.damaged:
         app.inform("the damaged metadata.json is left alone; resuming the session writes a new one")
-
-
-def _repaired(folder: Path, is_rewind: bool) -> RepairResult:
-    from amplifier_foundation.sessions.cleanup import SessionRunningError
-    from amplifier_foundation.sessions.diagnosis import repair, rewind
-    from amplifier_kit.log.files import SessionLogBusy
-
-    try:
-        return rewind(folder) if is_rewind else repair(folder)
-    except SessionLogBusy as error:
-        who = "another process" if error.pid is None else f"process {error.pid}"
-        raise SessionRunningError(
-            f"session {folder.name} cannot be repaired while {who} runs it: wait for it, or end it"
-        ) from error
 
 
 def _in_words(diagnosis: Diagnosis) -> list[str]:

@@ -49,11 +49,10 @@ def restore(
     if sum((checkpoint is not None, is_list, last_turn)) > 1:
         raise click.UsageError("CHECKPOINT, --list and --last-turn: give one of them")
     from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
-    from amplifier_foundation.sessions.checkpoints import Checkpoints
 
     app = current_app()
-    _, found = found_session(app, session)
-    checkpoints = Checkpoints(found.folder)
+    store, found = found_session(app, session)
+    checkpoints = store.open(found).checkpoints
     if checkpoint is None and not last_turn:
         _print_list(app, found.id, checkpoints.list(), output_format)
         tell_warnings(app, checkpoints.problems)

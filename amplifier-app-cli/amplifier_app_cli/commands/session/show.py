@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,6 @@ from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from amplifier_foundation.sessions.metadata import SessionSummary
     from amplifier_foundation.sessions.store import SessionStore
 
@@ -59,9 +56,7 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
     known = _known(store, found)
     messages: list[dict[str, Any]] | None = None
     if with_transcript:
-        from amplifier_foundation.sessions.transcript import load_history
-
-        history = load_history(found.folder)
+        history = store.open(found).history()
         known.problems += history.problems
         messages = history.messages
     if output_format == "json":
@@ -79,28 +74,26 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
 
 
 def _known(store: SessionStore, session: SessionSummary) -> _Known:
-    from amplifier_app_cli.commands.session.facts import whole_metadata
-    from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
-    from amplifier_foundation.sessions.cleanup import folder_bytes, is_running
+    from amplifier_foundation.sessions.checkpoints import CheckpointError
 
-    metadata = whole_metadata(session)
+    opened = store.open(session)
+    metadata = opened.current_metadata()
     problems = [text for text in (session.damaged, session.warning) if text]
     family = [one for one in store.list(tree_of=session) if one.parent_id == session.id]
     family.sort(key=lambda one: (one.created or one.updated, one.id))
     problems += store.warnings
-    made_of, problem = _made_of(session.folder)
+    made_of, problem = opened.record()
     problems += [problem] if problem else []
     try:
-        checkpoints = sum(one.restored_to is None and not one.is_undone for one in Checkpoints(session.folder).list())
+        checkpoints = sum(one.restored_to is None and not one.is_undone for one in opened.checkpoints.list())
     except CheckpointError as error:
         checkpoints = 0
         problems.append(str(error))
-    running = is_running(session.folder)
     return _Known(
         session,
         metadata,
-        "running" if running else "cut off" if metadata.get("incremental") else "idle",
-        folder_bytes(session.folder),
+        "running" if opened.is_running else "cut off" if metadata.get("incremental") else "idle",
+        opened.bytes,
         made_of,
         [one for one in family if one.is_child],
         [one for one in family if not one.is_child],
@@ -108,18 +101,6 @@ def _known(store: SessionStore, session: SessionSummary) -> _Known:
         checkpoints,
         problems,
     )
-
-
-def _made_of(folder: Path) -> tuple[dict[str, Any] | None, str | None]:
-    """Return the record of a session's parts; None when it is missing, with the reason when it is damaged."""
-    path = folder / "record.json"
-    try:
-        record = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None, None
-    except (OSError, ValueError, RecursionError) as error:
-        return None, f"{path}: what the session is made of cannot be read: {error}"
-    return (record, None) if isinstance(record, dict) else (None, f"{path}: not a record of a session's parts")
 
 
 # -- for programs --

@@ -126,11 +126,12 @@ def _described(session: SessionSummary, shown: str, words: LastWords, *, is_shor
 
     Of a child the agent and its task come first; for a person its id is last, since it says the least.
     """
-    from amplifier_app_cli.commands.session.facts import cost_text, is_fork, title, when, when_short, whole_metadata
+    from amplifier_app_cli.commands.session.facts import cost_text, is_fork, title, when, when_short
     from amplifier_app_cli.ui.counting import counted
     from amplifier_app_cli.ui.table import shortened
+    from amplifier_foundation.sessions.store import StoredSession
 
-    facts = whole_metadata(session)
+    facts = StoredSession(session.folder).current_metadata()
     moment = when_short(session.updated) if is_short else when(session.updated)
     numbers = f"{moment} {counted(session.turn_count, 'turn')} {cost_text(facts)}"
     # What a child inherits of its parent's conversation says nothing about the child.
@@ -155,9 +156,10 @@ def _one_line(text: str) -> str:
 def _record(
     session: SessionSummary, below: dict[_Key, list[SessionSummary]], seen: set[_Key], words: LastWords
 ) -> dict[str, Any]:
-    from amplifier_app_cli.commands.session.facts import record_of, whole_metadata
+    from amplifier_app_cli.commands.session.facts import record_of
+    from amplifier_foundation.sessions.store import StoredSession
 
     seen.add(_key(session))
     further = [one for one in below.get(_key(session), ()) if _key(one) not in seen]
-    record = {**record_of(session, whole_metadata(session)), "end": _ending(session, words)}
+    record = {**record_of(session, StoredSession(session.folder).current_metadata()), "end": _ending(session, words)}
     return {**record, "children": [_record(one, below, seen, words) for one in further]}

@@ -61,7 +61,7 @@ def test_what_cannot_be_forked_is_refused_and_leaves_nothing(give: Give, made: M
         ("--at-turn", "0"): (2, "0 is not in the range"),
         ("--at-event", "99"): (1, "99"),
         ("--at-turn", "1", "--at-event", "1"): (2, "give one of them"),
-        ("--name", "taken"): (1, f"the name 'taken' is taken by session {TWO}"),
+        ("--name", "taken"): (1, f"session {TWO} of the same project has the name 'taken'"),
         ("--name", "n" * 51): (1, "1 to 50 printable characters"),
     }
     for arguments, (code, reason) in cases.items():

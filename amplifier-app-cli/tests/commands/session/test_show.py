@@ -112,7 +112,7 @@ def test_what_is_damaged_is_told(give: Give, made: Made) -> None:
     assert result.exit_code == 0
     assert "An answer to x" in result.stdout
     assert "metadata.json is damaged" in result.stderr
-    assert "record.json: what the session is made of cannot be read" in result.stderr
+    assert "record.json: the recorded plan cannot be read" in result.stderr
     (folder / "record.json").write_text('{"plan": {"session": 1, "tools": [3, {"module": "t"}], "agents": []}}')
     assert give("show", ONE).exit_code == 0
 
