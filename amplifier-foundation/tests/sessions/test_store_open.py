@@ -15,7 +15,10 @@ from amplifier_foundation.sessions.store import SessionNotFoundError, SessionSto
 from amplifier_testing.loop.fakes import PlainTool
 
 SCENARIO: list[dict[str, Any]] = [
-    {"text": "I look.", "tool_calls": [{"id": f"c{n}", "name": "look", "arguments": {"n": n}} for n in (1, 2)]},
+    {
+        "text": "I look.",
+        "tool_calls": [{"id": f"c{n}", "name": "look", "arguments": {"command": f"cat {n}"}} for n in (1, 2)],
+    },
     {"text": "Seen."},
     {"text": "Again."},
 ]
@@ -38,11 +41,11 @@ async def _ran(tmp_path: Path, context: str = "context-simple") -> StoredSession
     }
 
     async def look(given: dict[str, Any]) -> str:
-        return f"page {given['n']} " * 5000
+        return f"page {given['command']} " * 5000
 
     prepared = Prepared.from_plan(plan, tmp_path / "home", tmp_path, name="b")
     async with SessionRuntime(prepared, approval_system=Allowed(), environ={}) as runtime:
-        await runtime.session.coordinator.mount("tools", PlainTool("look", look, action="filesystem.read"))
+        await runtime.session.coordinator.mount("tools", PlainTool("look", look, action="process.exec"))
         for prompt in ("look", "again"):
             await runtime.execute(prompt)
     return SessionStore(Home(tmp_path / "home")).open(runtime.session_id, tmp_path)
