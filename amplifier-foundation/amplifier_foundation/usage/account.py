@@ -99,7 +99,9 @@ class UsageAccount:
 
         async def count(event: str, data: dict[str, Any]) -> None:
             if (fault := usage_fault(data.get("usage"))) is not None:
-                logger.warning("invalid usage of %s: %s; the price counts as unknown", data.get("provider"), fault)
+                logger.warning(
+                    "invalid usage of %s: %s; the price counts as unknown", data.get("provider"), fault.args[0]
+                )
             self.add(UsageRecord.of_response(data), source_of_call(coordinator))
 
         coordinator.hooks.register(LLM_RESPONSE, count, priority=_FIRST, name="app-usage")

@@ -43,25 +43,18 @@ _FREE: Final = frozenset(
 )
 
 
-class UsageValueError(ValueError):
-    """A value in the usage of an answer is neither a count nor a price."""
-
-    def __init__(self, field: str, value: object) -> None:
-        super().__init__(f"{field} is {_shown(value)}")
-        self.field = field
-        self.value = value
-
-
 class InvalidUsageError(LLMError):
-    """A provider sent a usage that cannot be counted."""
+    """A provider sent a usage that cannot be counted: the value of `field` is neither a count nor a price."""
 
     code: ClassVar[str] = "provider.usage"
 
-    def __init__(self, field: str, value: object, *, provider: str | None = None, model: str | None = None) -> None:
-        message = f"{provider or 'the provider'}: invalid usage: {field} is {_shown(value)} ({self.code})"
-        super().__init__(message, provider=provider, model=model, retryable=False)
+    def __init__(self, field: str, value: object, *, provider: str | None = None) -> None:
+        super().__init__(f"{field} is {_shown(value)}", provider=provider, retryable=False)
         self.field = field
         self.value = value
+
+    def __str__(self) -> str:
+        return f"{self.provider or 'the provider'}: invalid usage: {self.args[0]} ({self.code})"
 
 
 def as_count(value: object) -> int | None:
@@ -83,25 +76,21 @@ def as_cost(value: object) -> Decimal | None:
     return amount if amount.is_finite() and 0 <= amount <= MAX_COST else None
 
 
-def usage_fault(usage: object) -> UsageValueError | None:
-    """Return the first invalid value in the usage of an answer; None when it is valid or missing."""
+def usage_fault(usage: object, provider: str | None = None) -> InvalidUsageError | None:
+    """Return the error for the first invalid value in the usage of an answer; None when it is valid or missing."""
     if usage is None:
         return None
     if not isinstance(usage, Mapping):
-        return UsageValueError("usage", usage)
+        return InvalidUsageError("usage", usage, provider=provider)
     for field in _COUNTS:
         value = usage.get(field)
         is_unknown = value is None and (field in _OPTIONAL or field not in usage)
         if not is_unknown and as_count(value) is None:
-            return UsageValueError(field, value)
+            return InvalidUsageError(field, value, provider=provider)
     cost = usage.get(_COST)
-    return UsageValueError(_COST, cost) if cost is not None and as_cost(cost) is None else None
-
-
-def check_usage(usage: object, provider: str) -> None:
-    """Raise InvalidUsageError, with provider, field and value, when the usage of an answer is invalid."""
-    if (fault := usage_fault(usage)) is not None:
-        raise InvalidUsageError(fault.field, fault.value, provider=provider)
+    if cost is None or as_cost(cost) is not None:
+        return None
+    return InvalidUsageError(_COST, cost, provider=provider)
 
 
 class UsageRecord(NamedTuple):
@@ -233,11 +222,11 @@ class UsageRecord(NamedTuple):
 
 
 class Counts:
-    """Read the counts that a service sent. Every method raises UsageValueError for an invalid count."""
+    """Read the counts that a service sent. Every method raises InvalidUsageError for an invalid count."""
 
     def __init__(self, given: object, field: str = "usage") -> None:
         if given is not None and not isinstance(given, Mapping):
-            raise UsageValueError(field, given)
+            raise InvalidUsageError(field, given)
         self._given = given or {}
         self._field = field
 
@@ -246,7 +235,7 @@ class Counts:
         value = self._given.get(name)
         count = as_count(value)
         if count is None and value is not None:
-            raise UsageValueError(f"{self._field}.{name}", value)
+            raise InvalidUsageError(f"{self._field}.{name}", value)
         return count
 
     def need(self, name: str) -> int:

@@ -39,7 +39,6 @@ from amplifier_core.llm_errors import (
     RateLimitError,
     StreamError,
 )
-from amplifier_kit.engine.usage import InvalidUsageError, UsageValueError
 
 ErrorType = type[LLMError]
 
@@ -263,8 +262,6 @@ def to_llm_error(error: BaseException, endpoint: Endpoint, model: str | None) ->
     if isinstance(error, LLMError):
         error.provider, error.model = error.provider or endpoint.provider, error.model or model
         return error
-    if isinstance(error, UsageValueError):
-        return InvalidUsageError(error.field, error.value, provider=endpoint.provider, model=model)
     failure = read_failure(error)
     kind = _error_type(failure, endpoint.wire)
     facts: dict[str, Any] = {"provider": endpoint.provider, "model": model, "status_code": failure.status}

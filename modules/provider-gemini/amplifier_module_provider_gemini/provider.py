@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import InvalidRequestError, LLMError, RateLimitError
-from amplifier_kit.engine.usage import UsageValueError
+from amplifier_kit.engine.usage import InvalidUsageError
 from amplifier_kit.llm import (
     GEMINI,
     Answer,
@@ -203,14 +203,14 @@ def _typed(types: Any, payload: dict[str, Any]) -> tuple[list[Any], Any]:
         raise InvalidRequestError(f"gemini: the SDK does not accept {where}: {error.errors()[0]['msg']}") from error
 
 
-def _usage_error(error: Exception) -> UsageValueError | None:
+def _usage_error(error: Exception) -> InvalidUsageError | None:
     """Return the count that the SDK could not read, if that was the reason."""
     if not isinstance(error, ValidationError):
         return None
     for fault in error.errors(include_url=False):
         place = ".".join(map(str, fault["loc"]))
         if place.startswith("usage_metadata"):
-            return UsageValueError(place, fault["input"])
+            return InvalidUsageError(place, fault["input"])
     return None
 
 

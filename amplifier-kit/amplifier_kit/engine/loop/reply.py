@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from amplifier_core.message_models import Usage
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.pairing import rename_calls, tool_call_ids, tool_call_names
-from amplifier_kit.engine.usage import InvalidUsageError, check_usage
+from amplifier_kit.engine.usage import usage_fault
 
 #: Types that cannot carry token counts; a module's own objects can.
 _PLAIN = (str, bytes, bool, int, float, list, tuple, set)
@@ -125,17 +125,13 @@ def checked_usage(response: Any, provider: str) -> dict[str, Any] | None:
 
     Raises InvalidUsageError when it cannot be counted.
     """
-    usage = getattr(response, "usage", None)
+    usage: Any = getattr(response, "usage", None)
     dump = getattr(usage, "model_dump", None)
-    counts: dict[str, Any] | None
-    if usage is None or isinstance(usage, Mapping):
-        counts = None if usage is None else dict(usage)
-    elif callable(dump):
-        # Without pydantic's warnings about wrong types: `check_usage` refuses them.
-        counts = dump(warnings=False) if isinstance(usage, BaseModel) else dump()
-    elif isinstance(usage, _PLAIN):
-        raise InvalidUsageError("usage", usage, provider=provider)
-    else:
-        counts = {name: getattr(usage, name) for name in Usage.model_fields if hasattr(usage, name)} or None
-    check_usage(counts, provider)
-    return counts
+    if callable(dump):
+        # Without pydantic's warnings about wrong types: `usage_fault` finds them.
+        usage = dump(warnings=False) if isinstance(usage, BaseModel) else dump()
+    elif not isinstance(usage, (*_PLAIN, Mapping, type(None))):
+        usage = {name: getattr(usage, name) for name in Usage.model_fields if hasattr(usage, name)} or None
+    if (fault := usage_fault(usage, provider)) is not None:
+        raise fault
+    return None if usage is None else dict(usage)
