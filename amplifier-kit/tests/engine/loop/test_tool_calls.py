@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_core import data
 from amplifier_core.bounded_call import DeadlineExceeded
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import HookResult, ToolResult
@@ -551,3 +552,27 @@ async def test_injections_without_a_coordinator(plain_loop: Any) -> None:
     parts: dict[str, Any] = {"context": rig.context, "providers": rig.providers, "tools": None}
     await plain_loop().execute("hi", hooks=rig.coordinator.hooks, **parts)
     assert [m["content"] for m in rig.context.messages[:2]] == ["mind the step", "hi"]
+
+
+async def test_a_result_is_traversed_at_most_four_times(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the tool to the model's message a result is copied, cleaned or serialised at most four times."""
+    traversals: list[str] = []
+    rows = [{"marker": 1}]
+
+    def count(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def counting(value: Any, *arguments: Any, **options: Any) -> Any:
+            if value == rows or (name == "dumps" and isinstance(value, dict) and "marker" in str(value)):
+                traversals.append(name)
+            return original(value, *arguments, **options)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    for name in ("_clean", "_copy", "_copy_tree"):
+        count(data, name)
+    count(json, "dumps")
+    rig = rig_for(PlainTool("work", lambda _: ToolResult(output={"rows": rows})))
+    await run(rig)
+    assert rig.results() == ['{"rows": [{"marker": 1}]}']
+    assert 0 < len(traversals) <= 4, traversals
