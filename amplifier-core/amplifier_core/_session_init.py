@@ -13,8 +13,7 @@ from inspect import isawaitable, iscoroutine
 from typing import Any
 
 from amplifier_core._discovery import module_failure_reason
-from amplifier_core._mount import MountWave
-from amplifier_core._rollback import Attempt
+from amplifier_core._mount import Attempt, MountWave
 from amplifier_core.bounded_call import FATAL, call, maybe_await, running_task
 from amplifier_core.data import copy_tree, describe, reason
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK

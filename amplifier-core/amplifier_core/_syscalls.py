@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amplifier_core._rollback import Ledger
+from amplifier_core._mount import Ledger
 from amplifier_core.data import clean, copier
 from amplifier_core.events import CONTEXT_INCLUDE
 from amplifier_core.trace import current_scope

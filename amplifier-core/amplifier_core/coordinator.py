@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 from amplifier_core import _verdicts, authorization
 from amplifier_core._log import LogPipe, Processor, Sink, build_record
-from amplifier_core._rollback import Ledger, append, remove_identical
+from amplifier_core._mount import Ledger, append, remove_identical
 from amplifier_core._syscalls import Fragments, emit, get_context, mount, register_hook, set_context_fragment, unmount
 from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
 from amplifier_core.bounded_call import FATAL, PLAIN, begin, call, maybe_await, run_all, running_task

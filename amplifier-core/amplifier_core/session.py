@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from amplifier_core import _session_init
-from amplifier_core._rollback import Attempt
+from amplifier_core._mount import Attempt
 from amplifier_core.bounded_call import FATAL, maybe_await
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.data import deep_merge, describe

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import ModuleCoordinator
-from amplifier_core._rollback import Ledger
+from amplifier_core._mount import Ledger
 from amplifier_core.trace import open_module, open_turn
 
 KEYS = st.sampled_from(["x", "y"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import data
+from amplifier_core import data as kernel_data
 from amplifier_core.bounded_call import DeadlineExceeded
 from amplifier_core.message_models import ChatResponse
 from amplifier_core.models import HookResult, ToolResult
@@ -570,7 +570,7 @@ async def test_a_result_is_traversed_at_most_four_times(run: Any, monkeypatch: p
         monkeypatch.setattr(owner, name, counting)
 
     for name in ("_clean", "_copy", "_copy_tree"):
-        count(data, name)
+        count(kernel_data, name)
     count(json, "dumps")
     rig = rig_for(PlainTool("work", lambda _: ToolResult(output={"rows": rows})))
     await run(rig)
