@@ -26,6 +26,7 @@ PLACES = (
     f"{FOUNDATION}/children",
     f"{APP}/run",
     f"{APP}/chat",
+    f"{APP}/ui/approval",
     SKILLS,
 )
 #: Files that read, and what for; those that are no part of the way read nothing that goes into a prompt unasked.
@@ -37,9 +38,8 @@ READERS = {
     f"{FOUNDATION}/bundles/registry.py": "the registry of known bundles",
     f"{FOUNDATION}/children/model_roles.py": "the user's table of models for roles",
     f"{FOUNDATION}/children/results.py": "the program's own results of child sessions",
-    f"{APP}/chat/editor.py": "what the user's editor has left of a tool's input",
-    f"{APP}/chat/preview.py": "what a person is shown before a file is written",
-    f"{APP}/run/printers.py": "standard output",
+    f"{APP}/ui/approval/edit.py": "what the user's editor has left of a tool's input",
+    f"{APP}/ui/approval/preview.py": "what a person is shown before a file is written",
     f"{SKILLS}/_reading.py": "reads for _catalogue.py",
     f"{SKILLS}/_catalogue.py": "asks the capability prompt.denied before it reads",
 }
@@ -47,8 +47,8 @@ READERS = {
 TYPISTS = {
     f"{APP}/run/command.py": "the prompt argument",
     f"{APP}/chat/conversation.py": "the prompt argument of a chat",
-    f"{APP}/chat/pasted.py": "what was typed key by key",
-    f"{APP}/chat/line_screen.py": "lines of a terminal that cannot mark pastes",
+    f"{APP}/chat/prompt_input.py": "what was typed key by key",
+    f"{APP}/chat/screen.py": "lines of a terminal that cannot mark pastes",
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_app_cli import __version__
-from amplifier_app_cli.chat.question import Question, explanation, keys
+from amplifier_app_cli.ui.approval.question import Question, explanation, keys
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 HEADINGS = ("ID", "LAST ACTIVE", "TURNS", "COST", "BUNDLE", "MODEL", "NAME OR FIRST PROMPT")

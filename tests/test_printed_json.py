@@ -28,9 +28,9 @@ TWIN = "amplifier-digital-twin/amplifier_digital_twin"
 PRINTERS = {f"{APP}/ui/records.py", f"{TWIN}/cli/answers.py"}
 #: What makes JSON for something else, and what that is.
 OTHERS = {
-    f"{APP}/chat/json_input.py": "a person edits it",
-    f"{APP}/chat/preview.py": "shown to a person, made visible",
-    f"{APP}/chat/layout.py": "shown to a person, made plain",
+    f"{APP}/ui/approval/edit.py": "a person edits it",
+    f"{APP}/ui/approval/preview.py": "shown to a person, made visible",
+    f"{APP}/ui/layout.py": "shown to a person, made plain",
     f"{APP}/chat/commands/config.py": "shown to a person, made plain",
     f"{APP}/commands/bundle/show.py": "a value in a table, made plain",
     f"{APP}/commands/bundle/add.py": "a file",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from amplifier_app_cli.children.ending import BEGUN
+from amplifier_app_cli.children.endings import BEGUN
 from amplifier_app_cli.run.printers import StreamPrinter
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

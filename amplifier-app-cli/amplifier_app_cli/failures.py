@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.stdout_guard import is_about_stdout
+from amplifier_app_cli.ui.streams import is_about_stdout
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Final
 
 import click
 
-from amplifier_app_cli import __version__
+from amplifier_app_cli import __version__, exits
 from amplifier_app_cli.app import App
-from amplifier_app_cli.program import Program
-from amplifier_app_cli.systems import refuse_other_systems
-from amplifier_app_cli.tree import Entry
+from amplifier_app_cli.command_tree import Entry, Program
 from amplifier_app_cli.ui.streams import fill_standard_streams, never_fail_to_encode, speak_utf8
 
 _COMMANDS: Final = {
@@ -90,6 +90,15 @@ def main(
         _install_completion(install_completion or None)
     elif context.invoked_subcommand is None:
         _chat(context)
+
+
+def refuse_other_systems(name: str = os.name) -> None:
+    """Exit on a platform where files cannot be locked and process groups cannot be ended."""
+    if name != "posix":
+        from amplifier_app_cli.ui.say import complain
+
+        needs = "Amplifier needs POSIX signals and file locks (Linux or macOS; on Windows, run it in WSL)"
+        sys.exit(complain(exits.FAILURE, f"unsupported platform: {needs}"))
 
 
 def _install_completion(shell: str | None) -> None:

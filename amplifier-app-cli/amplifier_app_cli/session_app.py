@@ -26,8 +26,8 @@ from amplifier_foundation.approvals.open_calls import ChildCalls
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_app_cli.chat.question import Person
-    from amplifier_app_cli.chat.session_approvals import SessionApprovals
+    from amplifier_app_cli.ui.approval.question import UserTerminal
+    from amplifier_app_cli.ui.approval.session import SessionApprovals
     from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.prompt.user_input import UserInput
     from amplifier_foundation.sessions import SessionRuntime
@@ -133,12 +133,12 @@ class SessionApp:
         """Return a value with known secrets masked."""
         return self.runtime.redactor.scrub(value).value
 
-    def connect_approvals(self, person: Person | None, via: str) -> SessionApprovals:
+    def connect_approvals(self, person: UserTerminal | None, via: str) -> SessionApprovals:
         """Answer approval requests: `person` is asked first; calls that they do not decide about become pending.
 
         `via` tells the log where the person answers.
         """
-        from amplifier_app_cli.chat.session_approvals import SessionApprovals
+        from amplifier_app_cli.ui.approval.session import SessionApprovals
 
         self.approvals = SessionApprovals(self.runtime, self._child_calls, person, self.app.environ, via)
         return self.approvals

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from amplifier_app_cli.children.sums import ChildSums
+from amplifier_app_cli.children.live import ChildSums
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:

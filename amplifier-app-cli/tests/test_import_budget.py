@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
+from amplifier_app_cli.command_tree import LazyGroup
 from amplifier_app_cli.main import main
-from amplifier_app_cli.tree import LazyGroup
 
 HEAVY = (
     "pydantic",

@@ -319,7 +319,7 @@ def test_nothing_of_what_is_typed_in_a_chat_is_on_disk(
     leaky: Project, planter: Planter, leaks: Callable[[], list[Any]]
 ) -> None:
     """The history of a project is masked by the writer, even when the chat forgets to."""
-    from amplifier_app_cli.chat.history import ProjectHistory
+    from amplifier_app_cli.chat.prompt_input import ProjectHistory
     from amplifier_kit.guard.redaction import remember_secrets
 
     remember_secrets([planter.in_keys, planter.in_environment])

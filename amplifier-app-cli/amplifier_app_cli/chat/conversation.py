@@ -1,4 +1,4 @@
-"""Run a chat: take input, run turns and commands, let the person steer, stop and answer meanwhile, and end well."""
+"""Run a chat: take input, run turns and commands, and let the user steer, stop and answer meanwhile."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.chat.answer import AnswerView
-from amplifier_app_cli.chat.child_view import ChildView
-from amplifier_app_cli.chat.ink import Ink
-from amplifier_app_cli.chat.interrupts import TurnStop
-from amplifier_app_cli.chat.layout import duration, one_line
-from amplifier_app_cli.chat.progress import ToolProgress
+from amplifier_app_cli.chat.progress import ChildView, ToolProgress
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.chat.steering import Steering, told
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.session_app import Outcome, SessionApp
-from amplifier_app_cli.ui.folding import folded
+from amplifier_app_cli.ui.colour import Ink
+from amplifier_app_cli.ui.layout import duration, folded, one_line
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.spending import usage_line
 from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.pending_calls import PendingCall
+
 
 _WORDS_TO_LEAVE: Final = ("exit", "quit", "/exit", "/quit")
 #: Seconds between two drawings of how long something takes.
@@ -198,7 +196,7 @@ class Conversation:
         if was_stopped or failure:
             self.answer.close()
         else:
-            self.answer.finish(outcome.response or outcome.error or "")
+            self.answer.end_turn(outcome.response or outcome.error or "")
         if was_stopped:
             self.screen.show(ink("bad", "stopped"))
         elif failure:
@@ -380,3 +378,44 @@ class Conversation:
             return ""
         pinned = self.coordinator.session_state.get("pinned_provider")
         return self.screen.ink("bold", f"[{plain(str(pinned))}]> " if pinned else "> ")
+
+
+#: Seconds that a loop has to drop everything when it was told to stop at once.
+_GRACE = 3.0
+
+
+class TurnStop:
+    """Stop one turn, each time a little harder."""
+
+    def __init__(self, token: Any, turn: asyncio.Task[Any]) -> None:
+        """Stop `turn`, whose session has the cancellation token `token`."""
+        self._token = token
+        self._turn = turn
+        self._timer: asyncio.TimerHandle | None = None
+        self.count = 0
+
+    def press(self) -> str:
+        """Stop it and return what that means."""
+        self.count += 1
+        if self.count == 1:
+            self._token.request_graceful()
+            return "stopping after the current step; Ctrl-C again stops at once"
+        self.at_once()
+        return "stopping at once"
+
+    def at_once(self) -> None:
+        """Drop everything; a turn that does not listen is cancelled after a while, or when this is said again."""
+        was_immediate = self._token.is_immediate
+        self._token.request_immediate()
+        if was_immediate:
+            self._turn.cancel()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_GRACE, self._turn.cancel)
+
+    def over(self) -> bool:
+        """Make the session ready for its next turn; return whether this one was stopped."""
+        if self._timer is not None:
+            self._timer.cancel()
+        was_stopped: bool = self._token.is_cancelled
+        self._token.reset()
+        return was_stopped

@@ -1,18 +1,22 @@
-"""Show the tools at work: which ones run, since when, and what came of them."""
+"""Show the tools and child sessions at work, and how each of them ended."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from amplifier_app_cli.chat.layout import duration, few_lines, one_line, telling
 from amplifier_app_cli.chat.screen import Screen
+from amplifier_app_cli.children.endings import Ending
+from amplifier_app_cli.children.live import LiveChild, LiveTree
+from amplifier_app_cli.ui.layout import duration, few_lines, named, one_line, summarize_input
+from amplifier_app_cli.ui.spending import price_text
+from amplifier_app_cli.ui.table import columns
 
 _PRIORITY = 950
-_MOST_SHOWN = 5
+_MOST_TOOLS = 5
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,10 @@ class ToolProgress:
         now = time.monotonic()
         lines = [
             self._line("…", tool, self._time_of(key, tool, now))
-            for key, tool in list(self.running.items())[:_MOST_SHOWN]
+            for key, tool in list(self.running.items())[:_MOST_TOOLS]
         ]
-        if len(self.running) > _MOST_SHOWN:
-            lines.append(f"… and {len(self.running) - _MOST_SHOWN} more")
+        if len(self.running) > _MOST_TOOLS:
+            lines.append(f"… and {len(self.running) - _MOST_TOOLS} more")
         return self._screen.ink("dim", "\n".join(lines))
 
     def clear(self) -> None:
@@ -85,7 +89,7 @@ class ToolProgress:
 
     def _on_pre(self, event: str, data: dict[str, Any]) -> None:
         tool_input = self._scrub(data.get("tool_input"))
-        about = telling(tool_input, 200)
+        about = summarize_input(tool_input, 200)
         tool = RunningTool(str(data.get("tool_name")), about, data.get("tool_input"), time.monotonic())
         self.running[_key(data)] = tool
         if not self._screen.has_live_part:
@@ -128,3 +132,119 @@ def _message(error: Any) -> str:
     if isinstance(error, dict):
         return str(error.get("msg") or error.get("message") or error)
     return str(error or "")
+
+
+#: Children that are shown at a time.
+_MOST_CHILDREN = 10
+#: Terminals narrower than this have thin branches.
+_NARROW = 60
+#: So much of a name tells who it is.
+_NAME = 16
+
+
+class ChildView:
+    """Follow a tree on a screen. One that cannot draw gets a line for each thing that a child begins."""
+
+    def __init__(self, screen: Screen, tree: LiveTree) -> None:
+        self._screen = screen
+        self._tree = tree
+        tree.watchers.append(self)
+
+    @property
+    def live(self) -> str:
+        """Return a line for each child that runs, as a tree."""
+        children = self._tree.running()
+        if not children:
+            return ""
+        now = time.monotonic()
+        lines = [
+            self._line(branch, child.name, child.doing, [*_price(child), duration(now - child.since)])
+            for branch, child in self._branches(children[:_MOST_CHILDREN])
+        ]
+        if len(children) > _MOST_CHILDREN:
+            lines.append(one_line(f"… and {len(children) - _MOST_CHILDREN} more", self._screen.width - 1))
+        return self._screen.ink("dim", "\n".join(lines))
+
+    def on_start(self, child: LiveChild) -> None:
+        """Show that a child runs."""
+        self._tell(child, "started")
+
+    def on_change(self, child: LiveChild, event: str) -> None:
+        """Show what a child does now."""
+        if event == "tool:pre":
+            self._tell(child, child.doing)
+        self._screen.refresh()
+
+    def on_end(self, child: LiveChild) -> None:
+        """Show how a child ended, what it took, and why it did not end well."""
+        ending = child.ending
+        mark = "✔" if ending.is_well else "✘"
+        indent = self._indent(child)
+        end = [*_price(child), duration(time.monotonic() - child.since)]
+        # Of a name as much as tells who it was; how it ended counts more than what it took.
+        needed = min(columns(child.name), _NAME) + 2 + len(ending.word)
+        while end and len(indent) + needed + sum(len(part) + 3 for part in end) > self._screen.width - 3:
+            end.pop()
+        line = self._line(f"{indent}{mark} ", child.name, ending.word, end)
+        shown = indent + self._screen.ink("good" if ending.is_well else "bad", mark) + line[len(indent) + len(mark) :]
+        for reason in self._reason(child, ending, self._screen.width - 3 - len(indent)):
+            shown += f"\n{indent}  {reason}"
+        self._screen.show(shown)
+        self._screen.refresh()
+
+    def on_refusal(self, asker: LiveChild, agent: str, ending: Ending) -> None:
+        """Show whom a child asked for in vain, and why; of the session itself the line of its call tells that."""
+        indent = self._indent(asker, 1)
+        line = self._line(f"{indent}✘ ", agent, "refused", [])
+        shown = indent + self._screen.ink("bad", "✘") + line[len(indent) + 1 :]
+        for reason in few_lines(str(self._tree.scrub(ending.reason)), self._screen.width - 3 - len(indent)):
+            shown += f"\n{indent}  {reason}"
+        self._screen.show(shown)
+
+    def _reason(self, child: LiveChild, ending: Ending, width: int) -> list[str]:
+        """Return why it did not end well; not of a stop, whose reason is known to who made it.
+
+        Nor of a child of the session itself whose call has failed with it: the line of the call has the same.
+        """
+        is_of_call = child.facts.depth == 1 and child.facts.tool_call_id is not None
+        is_told_by_call = is_of_call and ending.word != "incomplete"
+        if not ending.reason or ending.word in ("completed", "cancelled") or is_told_by_call:
+            return []
+        return few_lines(str(self._tree.scrub(ending.reason)), width)
+
+    def _tell(self, child: LiveChild, what: str) -> None:
+        """Say what a child begins, where nothing can be drawn again."""
+        if not self._screen.has_live_part:
+            self._screen.show(self._line(f"{self._indent(child)}… ", child.name, what, []))
+
+    def _indent(self, child: LiveChild, below: int = 0) -> str:
+        step = 1 if self._screen.width < _NARROW else 2
+        return " " * min(step * (child.facts.depth + below), self._screen.width // 3)
+
+    def _branches(self, children: Sequence[LiveChild]) -> list[tuple[str, LiveChild]]:
+        """Return each child with the branches that lead to it; what is too deep for the terminal begins later."""
+        is_narrow = self._screen.width < _NARROW
+        more, last, past, nothing = ("├", "└", "│", " ") if is_narrow else ("├─ ", "└─ ", "│  ", "   ")
+        shown = {child.facts.session_id for child in children}
+        parents = [child.facts.parent_id if child.facts.parent_id in shown else None for child in children]
+        stems: dict[str | None, str] = {None: ""}
+        found: list[tuple[str, LiveChild]] = []
+        for number, child in enumerate(children):
+            parent = parents[number]
+            is_last = parent not in parents[number + 1 :]
+            branch = stems[parent] + (last if is_last else more)
+            stems[child.facts.session_id] = stems[parent] + (nothing if is_last else past)
+            found.append((branch[-max(self._screen.width // 3, 1) :], child))
+        return found
+
+    def _line(self, start: str, name: str, what: str, end: Sequence[str]) -> str:
+        """Return a line that fits, of which what stands at its end is not what is cut, as far as there is room."""
+        room = self._screen.width - 1 - len(start)
+        tail = "".join(f" · {part}" for part in end if part)
+        if len(tail) > room // 2:  # a very narrow terminal: what it does counts more than what it takes
+            tail = ""
+        return start + named(name, what, room - len(tail)) + tail
+
+
+def _price(child: LiveChild) -> list[str]:
+    return [price_text(child.usage)] if child.usage.answers else []

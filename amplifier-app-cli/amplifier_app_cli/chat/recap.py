@@ -1,31 +1,74 @@
-"""Put what was said before into the words and looks it had."""
+"""Show the past turns of a resumed session, at once or at the pace they had."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from amplifier_app_cli.chat.layout import one_line, wrapped
-from amplifier_app_cli.chat.markdown import rendered
+from amplifier_app_cli.chat.answer import rendered
 from amplifier_app_cli.chat.screen import Screen
+from amplifier_app_cli.ui.layout import one_line, wrapped
 from amplifier_app_cli.ui.plain import plain
 
-_BAR = "│ "
+#: Turns that are shown of a resumed session.
+RECENT_TURNS: Final = 3
+#: The longest pause between two messages, in seconds.
+LONGEST_PAUSE: Final = 3.0
+_BAR: Final = "│ "
 
 
-class Piece(NamedTuple):
-    """Lines that were said together."""
+@dataclass(frozen=True)
+class Recap:
+    """How much of the past is shown, and how."""
+
+    #: The number of turns, counted from the last; None for all.
+    turns: int | None = RECENT_TURNS
+    #: How much faster than the original; None for at once.
+    speed: float | None = None
+    with_thinking: bool = False
+
+    async def show(self, messages: Sequence[dict[str, Any]], screen: Screen, hurry: asyncio.Event) -> None:
+        """Show the messages; once `hurry` is set, the rest is shown at once."""
+        before: float | None = None
+        for piece in _pieces(messages, screen, self.turns, with_thinking=self.with_thinking):
+            if self.speed is not None:
+                await _pause(pause(before, piece.at, self.speed), hurry)
+            screen.show(piece.text)
+            before = before if piece.at is None else piece.at
+
+
+def pause(before: float | None, at: float | None, speed: float) -> float:
+    """Return the seconds to wait between two messages; 0 if the time of one is unknown."""
+    if before is None or at is None:
+        return 0.0
+    return min(max(at - before, 0.0) / speed, LONGEST_PAUSE)
+
+
+async def _pause(seconds: float, hurry: asyncio.Event) -> None:
+    if seconds <= 0 or hurry.is_set():
+        await asyncio.sleep(0)  # let the screen draw
+        return
+    try:
+        await asyncio.wait_for(hurry.wait(), seconds)
+    except TimeoutError:
+        pass
+
+
+class _Piece(NamedTuple):
+    """The lines of one message."""
 
     text: str
-    #: When, in seconds; None when that is not known.
+    #: When it was sent, in seconds; None if unknown.
     at: float | None = None
 
 
-def recap(
+def _pieces(
     messages: Sequence[dict[str, Any]], screen: Screen, turns: int | None, *, with_thinking: bool = False
-) -> Iterator[Piece]:
-    """Yield the last turns, all of them for None, message by message; nothing when there are none."""
+) -> Iterator[_Piece]:
+    """Yield the messages of the last turns; of all turns for None."""
     from amplifier_foundation.sessions.turns import turn_boundaries
 
     starts = turn_boundaries(messages)
@@ -34,11 +77,11 @@ def recap(
     first = starts[0] if turns is None or turns >= len(starts) else starts[-turns]
     hidden = sum(start < first for start in starts)
     if hidden:
-        yield Piece(screen.ink("dim", f"… {hidden} earlier turns"))
+        yield _Piece(screen.ink("dim", f"… {hidden} earlier turns"))
     for message in messages[first:]:
         lines = [_thought(message, screen)] if with_thinking else []
         if text := "\n".join(part for part in (*lines, _said(message, screen)) if part):
-            yield Piece(text, _moment(message))
+            yield _Piece(text, _moment(message))
 
 
 def _said(message: Mapping[str, Any], screen: Screen) -> str:
@@ -56,7 +99,7 @@ def _said(message: Mapping[str, Any], screen: Screen) -> str:
 
 
 def _thought(message: Mapping[str, Any], screen: Screen) -> str:
-    """Return what the model thought before it said something, dimmed and with a bar before it."""
+    """Return the thinking of a message, dimmed, with a bar before it."""
     content = message.get("content")
     blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
     thoughts = [str(block.get("thinking") or "") for block in blocks if block.get("type") == "thinking"]
@@ -77,7 +120,7 @@ def _moment(message: Mapping[str, Any]) -> float | None:
 
 
 def _without_files(text: str) -> str:
-    """Leave out the files that mentions brought along."""
+    """Leave out the files that @mentions added."""
     import re
 
     return re.sub(r"\s*<context_file\b.*?</context_file>", "", text, flags=re.DOTALL)

@@ -1,12 +1,19 @@
-"""What a chat needs of a terminal, whatever it can do: show lines, show what is not finished yet, hand over input."""
+"""Screens: what a chat needs of a terminal, and one that only reads and writes lines."""
 
 from __future__ import annotations
 
+import asyncio
+import codecs
+import os
+import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from amplifier_app_cli.chat.ink import Ink
+from amplifier_app_cli.ui.colour import Ink
+from amplifier_app_cli.ui.table import terminal_size
+from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
     from amplifier_foundation.prompt.user_input import UserInput
@@ -103,3 +110,155 @@ class Screen(Protocol):
     def close(self) -> None:
         """End `run()`."""
         ...
+
+
+_BLOCK = 65_536
+
+
+class LineScreen:
+    """Read lines, of which one that ends in a backslash goes on with the next; write lines.
+
+    Where standard output is no terminal it has the answers alone, and everything else is on standard error.
+    """
+
+    has_live_part = False
+    #: Another program would get every second line: a thread reads here all the time.
+    can_lend = False
+
+    def __init__(self, out: TextIO | None = None, told: TextIO | None = None, descriptor: int = 0) -> None:
+        self.ink = Ink(False)
+        self._out = out or sys.stdout
+        self._told = told or (sys.stdout if sys.stdout.isatty() else sys.stderr)
+        self._descriptor = descriptor
+        self.is_interactive = os.isatty(descriptor)
+        self._label: Callable[[], str] = str
+        self._is_asking = False
+        self._is_mid_line = False
+        self._ended = asyncio.Event()
+        #: Whether something could not be shown.
+        self.is_broken = False
+
+    @property
+    def width(self) -> int:
+        """Return how many columns there are."""
+        return terminal_size(self._told)[0]
+
+    @property
+    def height(self) -> int:
+        """Return how many rows there are."""
+        return terminal_size(self._told)[1]
+
+    def show(self, text: str) -> None:
+        """Show whole lines; what was asked for before them is asked for again below."""
+        was_asking = self._is_asking
+        self._end_line()
+        self._print(self._told, f"{text}\n")
+        if was_asking:
+            self.refresh()
+
+    def write(self, text: str) -> None:
+        """Show a piece of a line."""
+        self._is_asking = False
+        self._is_mid_line = not text.endswith("\n")
+        self._print(self._out, text)
+
+    def refresh(self) -> None:
+        """Ask for input when there is something to ask for and it was not asked yet."""
+        label = self._label()
+        if label and not self._is_asking and self.is_interactive:
+            self._end_line()
+            self._is_asking = True
+            self._print(self._told, label)
+
+    def set_live(self, live: Callable[[], str], label: Callable[[], str]) -> None:
+        """Ask `label` what stands before the input; what is not finished is not shown."""
+        self._label = label
+
+    def lent(self) -> AbstractAsyncContextManager[None]:
+        """Raise RuntimeError: see `can_lend`."""
+        raise RuntimeError("this terminal cannot be lent")
+
+    def hide_input(self, draft: str = "") -> None:
+        """Ask anew: a question was put. A line that can be changed is more than this terminal can do."""
+        self._is_asking = False
+        self.refresh()
+
+    def restore_input(self) -> None:
+        """Ask for what was asked before."""
+        self._is_asking = False
+        self.refresh()
+
+    async def run(self, listener: Listener) -> None:
+        """Hand over lines until `close()` is called or there are none any more."""
+        loop = asyncio.get_running_loop()
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+        ended = self._ended
+
+        def hand(line: str | None) -> None:
+            try:
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+            except RuntimeError:
+                pass  # the program ends
+
+        # Not sys.stdin: a thread that waits inside of it cannot be left behind when the interpreter ends.
+        threading.Thread(target=_read, args=(self._descriptor, hand), daemon=True, name="chat-input").start()
+        self.refresh()
+        closing = asyncio.ensure_future(ended.wait())
+        try:
+            while not ended.is_set():
+                reading = asyncio.ensure_future(lines.get())
+                await asyncio.wait({reading, closing}, return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    reading.cancel()
+                    return
+                line = reading.result()
+                self._is_asking = self._is_mid_line = False
+                if line is None:
+                    listener.on_end(is_final=True)
+                    await closing
+                    return
+                # What comes from a file or a program is not typed. Pastes cannot be told from typing here.
+                listener.on_line(UserInput.of_typed(line) if self.is_interactive else UserInput.of_data(line))
+        finally:
+            closing.cancel()
+
+    def close(self) -> None:
+        """End `run()`."""
+        self._ended.set()
+
+    def _end_line(self) -> None:
+        if self._is_mid_line or self._is_asking:
+            self._print(self._out if self._is_mid_line else self._told, "\n")
+        self._is_mid_line = self._is_asking = False
+
+    def _print(self, stream: TextIO, text: str) -> None:
+        try:
+            stream.write(text)
+            stream.flush()
+        except (OSError, ValueError):
+            # Nobody reads it; the session goes on and its log has everything, but nothing more is allowed.
+            self.is_broken |= stream is self._told
+
+
+def _read(descriptor: int, hand: Callable[[str | None], None]) -> None:
+    """Hand over each input as it is complete, and None at the end."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+    rest, begun = "", ""
+    while True:
+        try:
+            block = os.read(descriptor, _BLOCK)
+        except OSError:  # a terminal that was closed
+            block = b""
+        *whole, rest = (rest + decoder.decode(block, final=not block)).split("\n")
+        for line in whole + ([rest] if rest and not block else []):
+            line = line.removesuffix("\r")
+            if line.endswith("\\"):
+                begun += line[:-1] + "\n"
+                continue
+            hand(begun + line)
+            begun = ""
+        if not block:
+            if begun:
+                hand(begun.rstrip("\n"))
+            hand(None)
+            return

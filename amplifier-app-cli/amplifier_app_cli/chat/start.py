@@ -1,4 +1,4 @@
-"""Start a chat: choose a screen for the terminal, open the session, talk, and close everything."""
+"""Start a chat: choose a screen for the terminal, open the session, greet, talk, and close everything."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_app_cli.chat.look_back import LookBack
-from amplifier_app_cli.chat.terminal_modes import TerminalModes
+from amplifier_app_cli import __version__
+from amplifier_app_cli.chat.recap import Recap
+from amplifier_app_cli.chat.terminal import TerminalModes
 from amplifier_app_cli.session_app import SessionApp
-from amplifier_app_cli.ui.folding import folded
+from amplifier_app_cli.ui.layout import folded, wrapped
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.say import complain, say
 
@@ -19,20 +21,23 @@ if TYPE_CHECKING:
     from amplifier_app_cli.app import App
     from amplifier_app_cli.chat.conversation import Conversation
     from amplifier_app_cli.chat.screen import Screen
+    from amplifier_app_cli.session_app import SessionApp
     from amplifier_app_cli.session_request import SessionRequest
     from amplifier_foundation.approvals.pending_calls import PendingCall
+    from amplifier_foundation.paths import Home
     from amplifier_foundation.sessions.origin import ChildFacts
+
 
 #: Shows thinking, tools and tokens, which a chat shows anyway.
 _STREAMING_UI: Final = "hook:hooks-streaming-ui"
 
 
 async def chat(
-    app: App, request: SessionRequest, *, first_prompt: str | None = None, look_back: LookBack | None = None
+    app: App, request: SessionRequest, *, first_prompt: str | None = None, recap: Recap | None = None
 ) -> int:
     """Talk with a session until the user leaves, and return the exit code.
 
-    `look_back` says how much of a resumed session is shown. The exit code is 0 after Ctrl-D, exit or the end of input,
+    `recap` says how much of a resumed session is shown. The exit code is 0 after Ctrl-D, exit or the end of input,
     130 after Ctrl-C twice at the prompt, 143 after SIGTERM, else that of the failure.
     """
     view = _ChatView(app)
@@ -40,7 +45,7 @@ async def chat(
     session.signals.restore_terminal = TerminalModes().restore
     try:
         async with session:
-            code = await view.talk(session, first_prompt, look_back or LookBack())
+            code = await view.talk(session, first_prompt, recap or Recap())
     except asyncio.CancelledError:
         if session.signals.exit_code is None:
             raise
@@ -64,10 +69,10 @@ class _ChatView:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    async def talk(self, session: SessionApp, first_prompt: str | None, look_back: LookBack) -> int:
+    async def talk(self, session: SessionApp, first_prompt: str | None, recap: Recap) -> int:
         """Greet, show the past of a resumed session, and talk until the user leaves; return the exit code."""
         self._greet(session)
-        await self._look_back(session, look_back)
+        await self._recap(session, recap)
         with session.signals.handled_by(self.conversation.on_signal):
             return await self.conversation.run(first_prompt, self._pending(session))
 
@@ -100,15 +105,13 @@ class _ChatView:
         environ = self._app.environ
         can_draw = sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM", "") not in ("", "dumb")
         if not can_draw:
-            from amplifier_app_cli.chat.line_screen import LineScreen
+            from amplifier_app_cli.chat.screen import LineScreen
 
             return LineScreen()
         from amplifier_app_cli.chat.commands import Commands
-        from amplifier_app_cli.chat.completion import ChatCompleter
-        from amplifier_app_cli.chat.history import ProjectHistory
-        from amplifier_app_cli.chat.ink import Ink
-        from amplifier_app_cli.chat.project_files import ProjectFiles
+        from amplifier_app_cli.chat.prompt_input import ChatCompleter, ProjectFiles, ProjectHistory
         from amplifier_app_cli.chat.prompt_screen import PromptScreen
+        from amplifier_app_cli.ui.colour import Ink
 
         prepared = session.parts.prepared
         history = ProjectHistory(
@@ -120,8 +123,6 @@ class _ChatView:
     # -- before the first prompt --
 
     def _greet(self, session: SessionApp) -> None:
-        from amplifier_app_cli.chat.banner import banner
-
         if self._app.is_quiet:
             return
         screen = self.conversation.screen
@@ -129,7 +130,7 @@ class _ChatView:
             screen.show(folded(plain(f"note: {line}"), screen.width - 1))
         screen.show(banner(session, screen))
 
-    async def _look_back(self, session: SessionApp, look_back: LookBack) -> None:
+    async def _recap(self, session: SessionApp, recap: Recap) -> None:
         """Show the past of a resumed session; Ctrl-C shows the rest of it at once."""
         if session.parts.saved is None:
             return
@@ -142,7 +143,7 @@ class _ChatView:
                 session.signals.stop(number)
 
         with session.signals.handled_by(on_signal):
-            await look_back.show(session.parts.saved.messages, self.conversation.screen, hurry)
+            await recap.show(session.parts.saved.messages, self.conversation.screen, hurry)
 
     def _pending(self, session: SessionApp) -> tuple[PendingCall, ...]:
         """Return the pending calls, which are asked about now; show a note if they cannot be read."""
@@ -160,3 +161,36 @@ class _ChatView:
         if unanswered := sum(call.answer is None for call in pending):
             screen.show(f"{unanswered} call{'s wait' if unanswered > 1 else ' waits'} for your answer:")
         return pending
+
+
+def banner(session: SessionApp, screen: Screen) -> str:
+    """Return the lines: session, bundle, provider and why, project, trust, and which keys to press."""
+    prepared, composed = session.parts.prepared, session.parts.prepared.composed
+    resumed = " (resumed)" if session.parts.saved is not None else ""
+    more = "Ctrl-J makes a new line" if screen.has_live_part else "a line that ends in \\ goes on with the next"
+    trust = trust_line(prepared.home, prepared.project, is_trusted_now=session.request.trust)
+    lines = [
+        f"amplifier {__version__} · session {session.runtime.session_id}{resumed}",
+        f"bundle: {composed.name} {composed.version}".rstrip(),
+        session.parts.provider_line,
+        f"project: {prepared.project}",
+        f"trust: {trust}",
+        f"Enter sends, {more}, /help lists the commands, Ctrl-D leaves.",
+    ]
+    return screen.ink("dim", "\n".join(part.rstrip() for line in lines for part in wrapped(plain(line), screen.width)))
+
+
+def trust_line(home: Home, project: Path, *, is_trusted_now: bool) -> str:
+    """Return in words whether what the project's files name may run."""
+    from amplifier_foundation.trust.store import TrustStore
+
+    if is_trusted_now:
+        return "trusted for this run"
+    trust = TrustStore(home).state(project)
+    if trust.problem:
+        return f"not trusted: {trust.problem}"
+    if trust.state == "changed":
+        return f"not trusted any more: {', '.join(trust.changed[:3])} changed; `amplifier trust` trusts it again"
+    return (
+        "trusted" if trust.trusted else "not trusted: its modules and hooks do not run; `amplifier trust` changes that"
+    )

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from amplifier_app_cli.chat.layout import one_line
+from amplifier_app_cli.ui.layout import one_line
 from amplifier_kit.awaitable import await_soon
 
 logger = logging.getLogger(__name__)

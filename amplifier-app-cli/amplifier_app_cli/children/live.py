@@ -1,4 +1,4 @@
-"""Follow all sessions below one that runs: what each is doing, what it has used, and how it ended."""
+"""Follow the child sessions of a running session: what each is doing, what it used, and how it ended."""
 
 from __future__ import annotations
 
@@ -7,12 +7,39 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from amplifier_app_cli.chat.layout import telling
-from amplifier_app_cli.children.ending import BEGUN, CLOSED, Ending, child_of, own_ending, settled, told_ending
+from amplifier_app_cli.children.endings import BEGUN, CLOSED, Ending, child_of, own_ending, settled, told_ending
+from amplifier_app_cli.ui.layout import summarize_input
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.origin import ChildFacts
+
+
+class ChildSums:
+    """Sums of the children that have not ended."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, UsageRecord] = {}
+        self._parents: dict[str, str] = {}
+
+    def begin(self, facts: ChildFacts) -> None:
+        """Note whose child it is, before it or a child of it uses anything."""
+        self._parents[facts.session_id] = facts.parent_id
+
+    def add(self, session_id: str, used: UsageRecord) -> None:
+        """Add what a session used to its sum and to those above it; listens to a `UsageAccount`."""
+        counted: set[str] = set()
+        at: str | None = session_id
+        while at in self._parents and at not in counted:
+            counted.add(at)
+            self._sums[at] = self._sums.get(at, UsageRecord()) + used
+            at = self._parents.get(at)
+
+    def end(self, facts: ChildFacts) -> UsageRecord:
+        """Return the sum of a child that ended."""
+        self._parents.pop(facts.session_id, None)
+        return self._sums.pop(facts.session_id, UsageRecord())
+
 
 #: What a child is doing when no tool of it runs, by the event that says so.
 _DOING: Final = {
@@ -167,7 +194,7 @@ class LiveTree:
 
     def _follow(self, child: LiveChild, event: str, data: Mapping[str, Any]) -> None:
         if event == "tool:pre":
-            about = telling(self.scrub(data.get("tool_input")), _MOST_KEPT)
+            about = summarize_input(self.scrub(data.get("tool_input")), _MOST_KEPT)
             child.calls[_key(data)] = (str(data.get("tool_name")), about)
         elif event in ("tool:post", "tool:error"):
             child.calls.pop(_key(data), None)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amplifier_app_cli.children.ending import (
+from amplifier_app_cli.children.endings import (
     BEGUN,
     CLOSED,
     OF_TURN,

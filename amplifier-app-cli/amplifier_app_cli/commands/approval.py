@@ -142,8 +142,8 @@ def _answer(
 
 def _show(app: App, calls: Sequence[PendingCall], *, is_read: bool) -> None:
     """Show everything that is to be allowed; exit with code 1 if the person declines or stops reading."""
-    from amplifier_app_cli.chat.ink import Ink
-    from amplifier_app_cli.chat.pages import Line, Pages
+    from amplifier_app_cli.ui.approval.question import Line, Pages
+    from amplifier_app_cli.ui.colour import Ink
     from amplifier_app_cli.ui.table import terminal_size
 
     pages = Pages([Line(line) for call in calls for line in _lines(call)])

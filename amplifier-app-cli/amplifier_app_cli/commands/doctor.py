@@ -57,7 +57,7 @@ def doctor(output_format: str) -> None:
 
     Nothing is fetched. The exit code is 1 when a check fails; warnings do not count.
     """
-    from amplifier_app_cli.stdout_guard import guarded_stdout
+    from amplifier_app_cli.ui.streams import guarded_stdout
 
     app = current_app()
     with guarded_stdout():
@@ -72,7 +72,7 @@ def doctor(output_format: str) -> None:
 
 
 def _print(findings: list[Finding]) -> None:
-    from amplifier_app_cli.ui.folding import folded
+    from amplifier_app_cli.ui.layout import folded
     from amplifier_app_cli.ui.plain import plain
     from amplifier_app_cli.ui.table import terminal_width
 

@@ -146,7 +146,7 @@ def _unprinted(error: OSError) -> str:
     """Return what to say when it was the output that could not be written; nothing when it was the log."""
     import errno
 
-    from amplifier_app_cli.stdout_guard import unwritten
+    from amplifier_app_cli.ui.streams import unwritten
 
     return unwritten(error) if error.errno == errno.ENOSPC else ""
 

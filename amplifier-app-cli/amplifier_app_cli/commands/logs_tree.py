@@ -110,7 +110,7 @@ def _record(node: LogNode) -> dict[str, Any]:
 
 
 def _beginning(node: LogNode) -> str:
-    from amplifier_app_cli.chat.layout import telling
+    from amplifier_app_cli.ui.layout import summarize_input
 
     calls = node.by_parent.calls
     parts = [f"{node.name} {'was refused' if node.is_refused else node.session_id}"]
@@ -118,7 +118,7 @@ def _beginning(node: LogNode) -> str:
         call = calls[0]
         given = call.tool_input
         asked = _shown(given.get("instruction")) if isinstance(given, dict) else None
-        about = telling({"command": asked} if isinstance(asked, str) else given, 80)
+        about = summarize_input({"command": asked} if isinstance(asked, str) else given, 80)
         parts.append(f"call {call.tool_call_id} of {call.tool or '?'}{f': {about}' if about else ''}")
         parts += [f"goes on by call {later.tool_call_id}" for later in calls[1:]]
     return " · ".join(parts)
@@ -130,7 +130,7 @@ def _shown(value: Any) -> Any:
 
 
 def _ending(node: LogNode) -> str:
-    from amplifier_app_cli.chat.layout import duration
+    from amplifier_app_cli.ui.layout import duration
     from amplifier_app_cli.ui.spending import price_text
 
     ending, used = node.ending, node.tree_usage()

@@ -21,7 +21,7 @@ from amplifier_app_cli.run.command import (
 )
 
 if TYPE_CHECKING:
-    from amplifier_app_cli.chat.look_back import LookBack
+    from amplifier_app_cli.chat import Recap
     from amplifier_app_cli.session_request import SessionRequest
     from amplifier_foundation.prompt.user_input import UserInput
 
@@ -94,29 +94,29 @@ def resume(session: str | None, prompt: str | None, limit: int, **wishes: Any) -
 
 def _go_on(app: App, session: Callable[[], str], prompt: str | None, wishes: dict[str, Any]) -> None:
     if prompt is None and sys.stdin is not None and sys.stdin.isatty():
-        look_back = _look_back(wishes)
+        recap = _recap(wishes)
         request = request_of(app, {**wishes, "resume": session()})
-        converse(app, wishes, request, look_back=look_back)
+        converse(app, wishes, request, recap=recap)
 
     def asked() -> tuple[SessionRequest, UserInput]:
-        _look_back(wishes)  # report contradicting options, also where nothing is shown again
+        _recap(wishes)  # report contradicting options, also where nothing is shown again
         return request_of(app, {**wishes, "resume": session()}), read_prompt(prompt, is_optional=True)
 
     answer(app, format_of(wishes), asked)
 
 
-def _look_back(wishes: dict[str, Any]) -> LookBack:
+def _recap(wishes: dict[str, Any]) -> Recap:
     """Return what to show again: none, all, or as much as a chat shows by itself; raises UsageError for both."""
-    from amplifier_app_cli.chat.look_back import RECENT, LookBack
+    from amplifier_app_cli.chat import RECENT_TURNS, Recap
 
     is_whole = wishes["full_history"] or wishes["replay"]
     if wishes["no_history"] and (is_whole or wishes["show_thinking"]):
         raise click.UsageError("--no-history shows nothing: leave out --full-history, --replay and --show-thinking")
     if wishes["replay_speed"] is not None and not wishes["replay"]:
         raise click.UsageError("--replay-speed needs --replay")
-    turns = 0 if wishes["no_history"] else None if is_whole else RECENT
+    turns = 0 if wishes["no_history"] else None if is_whole else RECENT_TURNS
     speed = (wishes["replay_speed"] or _REPLAY_SPEED) if wishes["replay"] else None
-    return LookBack(turns, speed, wishes["show_thinking"])
+    return Recap(turns, speed, wishes["show_thinking"])
 
 
 def _newest(app: App) -> str:

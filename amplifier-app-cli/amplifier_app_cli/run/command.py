@@ -111,7 +111,7 @@ def answer(app: App, output_format: str, asked: Callable[[], tuple[SessionReques
 
     A mistake of the user's that `asked` raises is told in the format of the result as well.
     """
-    from amplifier_app_cli.stdout_guard import guarded_stdout
+    from amplifier_app_cli.ui.streams import guarded_stdout
 
     with guarded_stdout() as out:
         try:

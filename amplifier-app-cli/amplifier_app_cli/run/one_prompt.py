@@ -19,7 +19,7 @@ from amplifier_core.plan import plan_modules
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
-    from amplifier_app_cli.run.person import TerminalPerson
+    from amplifier_app_cli.ui.approval.stderr_terminal import StderrTerminal
     from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.prompt.user_input import UserInput
     from amplifier_foundation.sessions.origin import ChildFacts
@@ -139,12 +139,12 @@ class _PromptView:
 
     def _connect_approvals(self, session: SessionApp) -> None:
         pending = session.runtime.pending_calls.list() if session.request.resume is not None else ()
-        person: TerminalPerson | None = None
+        person: StderrTerminal | None = None
         self._pending = tuple(call for call in pending if call.answer is not None)
         if self._app.can_ask:
-            from amplifier_app_cli.run.person import TerminalPerson
+            from amplifier_app_cli.ui.approval.stderr_terminal import StderrTerminal
 
-            person = TerminalPerson(self._app.environ, self.printer.pause)
+            person = StderrTerminal(self._app.environ, self.printer.pause)
             session.signals.on_stop = person.refuse
             self._pending = pending
         session.connect_approvals(person, via="run").expect(self._pending)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_app_cli.chat.ink import Ink
-from amplifier_app_cli.chat.layout import duration, one_line, telling, wrapped
-from amplifier_app_cli.chat.line_screen import LineScreen
-from amplifier_app_cli.chat.project_files import ProjectFiles
+from amplifier_app_cli.chat.prompt_input import ProjectFiles
+from amplifier_app_cli.chat.screen import LineScreen
 from amplifier_app_cli.chat.steering import Steering
 from amplifier_app_cli.session_stats import SessionStats
+from amplifier_app_cli.ui.colour import Ink
+from amplifier_app_cli.ui.layout import duration, one_line, summarize_input, wrapped
 from amplifier_app_cli.ui.spending import price_text, usage_line
 from amplifier_app_cli.ui.table import columns
 from amplifier_core.hooks import HookRegistry
@@ -45,10 +45,10 @@ def test_one_line_is_one(text: str, width: int) -> None:
 
 def test_telling_part_of_an_input() -> None:
     """Of an input the most telling part is shown, of others all that fits."""
-    assert telling({"timeout": 5, "command": "make\ntest"}, 50) == "make test"
-    assert telling({"a": 1}, 50) == '{"a": 1}'
-    assert telling({}, 50) == ""
-    assert telling("text", 50) == ""
+    assert summarize_input({"timeout": 5, "command": "make\ntest"}, 50) == "make test"
+    assert summarize_input({"a": 1}, 50) == '{"a": 1}'
+    assert summarize_input({}, 50) == ""
+    assert summarize_input("text", 50) == ""
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.0004, "0 ms"), (0.25, "250 ms"), (3.21, "3.2 s"), (75, "1 min 15 s")])
@@ -171,7 +171,7 @@ async def test_said_too_late_is_the_next_prompt() -> None:
 
 def test_history_survives_an_unwritable_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A history that cannot be kept is told once, and inputs are remembered for this chat."""
-    from amplifier_app_cli.chat.history import ProjectHistory
+    from amplifier_app_cli.chat.prompt_input import ProjectHistory
 
     (tmp_path / "place").touch()
     history = ProjectHistory(tmp_path / "place" / "repl_history", str)
@@ -183,7 +183,7 @@ def test_history_survives_an_unwritable_file(tmp_path: Path, capsys: pytest.Capt
 
 def test_history_of_other_programs_is_closed(tmp_path: Path) -> None:
     """A history file that all could read is closed to others, and its inputs are kept."""
-    from amplifier_app_cli.chat.history import ProjectHistory
+    from amplifier_app_cli.chat.prompt_input import ProjectHistory
 
     file = tmp_path / "repl_history"
     file.write_text("\n# 2025-01-01 00:00:00\n+before\n", encoding="utf-8")
@@ -207,7 +207,7 @@ def test_commands_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["amplifier_app_cli.main", "amplifier_app_cli.chat", "amplifier_app_cli.chat.approval"]
+    "module", ["amplifier_app_cli.main", "amplifier_app_cli.chat", "amplifier_app_cli.ui.approval.terminal"]
 )
 def test_import_budget(module: str) -> None:
     """What is not a chat does not pay for one: prompt_toolkit and rich are imported when a chat starts."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.chat.ink import Ink
+from amplifier_app_cli.ui.colour import Ink
 from amplifier_foundation.sessions.origin import ChildFacts
 
 

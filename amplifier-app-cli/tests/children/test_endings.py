@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_app_cli.children.ending import CLOSED, Ending, own_ending, settled, told_ending
+from amplifier_app_cli.children.endings import CLOSED, Ending, own_ending, settled, told_ending
 
 _WORDS = {"completed", "incomplete", "failed", "cancelled", "timed out", "crashed"}
 

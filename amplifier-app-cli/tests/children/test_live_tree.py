@@ -8,7 +8,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_app_cli.children.ending import Ending
+from amplifier_app_cli.children.endings import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.sessions.origin import ChildFacts

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.run.person import TerminalPerson
+from amplifier_app_cli.ui.approval.stderr_terminal import StderrTerminal
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -430,7 +430,7 @@ async def test_what_could_not_be_shown_is_not_approved(monkeypatch: pytest.Monke
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    person = TerminalPerson({}, lambda: None)
+    person = StderrTerminal({}, lambda: None)
     monkeypatch.setattr(sys, "stderr", Broken())
     person.show("what would run")
     monkeypatch.setattr(sys, "stderr", io.StringIO())

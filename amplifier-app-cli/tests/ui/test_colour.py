@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from amplifier_app_cli.chat.ink import Ink
-from amplifier_app_cli.ui.colour import choose_colour
+from amplifier_app_cli.ui.colour import Ink, choose_colour
 
 
 @pytest.mark.parametrize(

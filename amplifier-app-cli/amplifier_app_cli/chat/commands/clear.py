@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 async def clear(chat: Conversation, words: str) -> None:
     """Forget the conversation; the log and a backup of the transcript keep it."""
-    from amplifier_app_cli.chat.ledger import replace
+    from amplifier_app_cli.chat.session_data import replace
 
     await replace(chat, [])
     chat.preface = ""

@@ -48,7 +48,7 @@ def _plan(chat: Conversation) -> dict[str, Any]:
 
 def _overview(chat: Conversation) -> None:
     """Show the parts by name, and how to see more: the whole plan fills many screens."""
-    from amplifier_app_cli.ui.folding import folded
+    from amplifier_app_cli.ui.layout import folded
 
     session = _plan(chat).get("session") or {}
     lines = [f"{name}: {_module(session.get(key))}" for key, name in (("orchestrator", "loop"), ("context", "memory"))]
@@ -136,7 +136,7 @@ def _unknown(chat: Conversation, category: str, name: str, known: Mapping[str, A
 
 def _set(chat: Conversation, words: str) -> None:
     """Set one key of the session's settings; a value is JSON when it can be read as that."""
-    from amplifier_app_cli.chat.session_settings import session_file, set_in_session
+    from amplifier_app_cli.chat.session_data import session_file, set_in_session
 
     key, _, text = words.partition(" ")
     if not key or not text.strip():
@@ -155,7 +155,7 @@ def _value(text: str, read: Callable[[str], Any]) -> Any:
 
 def _diff(chat: Conversation) -> None:
     """Say what differs from how the session began: what is switched off, and what its settings say."""
-    from amplifier_app_cli.chat.session_settings import session_file
+    from amplifier_app_cli.chat.session_data import session_file
     from amplifier_foundation.settings.settings import read_settings_file
 
     lines = [f"disabled: {category} {name}" for category, off in chat.switched_off.items() for name in off]

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 async def show(chat: Conversation, words: str) -> None:
     """Say how many messages there are, and how much of the model's room the last request took."""
-    from amplifier_app_cli.chat.ledger import messages_of
-    from amplifier_app_cli.ui.counting import counted
-    from amplifier_app_cli.ui.folding import folded
+    from amplifier_app_cli.chat.session_data import messages_of
+    from amplifier_app_cli.ui.layout import counted, folded
 
     lines = [counted(len(await messages_of(chat)), "message")]
     kept = await _asked(chat, "context.request_retention")
@@ -36,8 +35,8 @@ async def show(chat: Conversation, words: str) -> None:
 
 async def compact(chat: Conversation, words: str) -> None:
     """Ask the context to compact; one that does it by itself, at every request, has nothing to do now."""
-    from amplifier_app_cli.chat.ledger import keep, messages_of
-    from amplifier_app_cli.ui.folding import folded
+    from amplifier_app_cli.chat.session_data import keep, messages_of
+    from amplifier_app_cli.ui.layout import folded
 
     context = chat.coordinator.get("context")
     before = len(await messages_of(chat))

@@ -25,7 +25,7 @@ async def denied(chat: Conversation, words: str) -> None:
 
 
 def _change(chat: Conversation, words: str, kind: str, word: str) -> None:
-    from amplifier_app_cli.chat.session_settings import key_store, session_file
+    from amplifier_app_cli.chat.session_data import key_store, session_file
     from amplifier_foundation.settings.edit import append_value, remove_item
 
     verb, _, given = words.partition(" ")

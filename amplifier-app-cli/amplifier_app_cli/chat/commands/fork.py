@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 async def fork(chat: Conversation, words: str) -> None:
     """Copy the session, up to a turn, into one of its own; this chat stays in the original."""
-    from amplifier_app_cli.chat.ledger import keep
-    from amplifier_app_cli.ui.counting import counted
-    from amplifier_app_cli.ui.folding import folded
+    from amplifier_app_cli.chat.session_data import keep
+    from amplifier_app_cli.ui.layout import counted, folded
     from amplifier_foundation.sessions.fork import fork_session
 
     turn, _, name = words.partition(" ")

@@ -31,7 +31,7 @@ _LEAST = 40
 async def show(chat: Conversation, words: str) -> None:
     """List commands and keys; what is typed during a turn goes to the model."""
     from amplifier_app_cli.chat.commands import NOT_YET, TABLE
-    from amplifier_app_cli.chat.layout import wrapped
+    from amplifier_app_cli.ui.layout import wrapped
 
     width = chat.width - 1
     lines: list[str] = []
@@ -47,7 +47,7 @@ async def show(chat: Conversation, words: str) -> None:
 
 def _explained(usage: str, summary: str, width: int) -> list[str]:
     """Return a command with what it does: beside it where both have room, else below it."""
-    from amplifier_app_cli.chat.layout import wrapped
+    from amplifier_app_cli.ui.layout import wrapped
 
     indent = _NAMES if width >= _NAMES + _LEAST else 4
     below = [f"{' ' * indent}{line}" for line in wrapped(summary, max(width - indent, 10))]

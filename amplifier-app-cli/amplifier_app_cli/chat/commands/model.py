@@ -53,7 +53,7 @@ async def _check(chat: Conversation, one: Any, wanted: str) -> None:
     try:
         async with asyncio.timeout(5.0):
             known = [str(getattr(item, "id", item)) for item in await maybe_await(one.list_models())]
-    except Exception as error:  # whatever keeps it from telling, the model may be there
+    except Exception as error:  # whatever keeps it from listing them, the model may be there
         chat.screen.show(
             plain(f"note: the models could not be listed: {type(error).__name__}: {chat.scrub(str(error))}")
         )
@@ -66,7 +66,7 @@ async def _check(chat: Conversation, one: Any, wanted: str) -> None:
 
 def _keep(chat: Conversation, name: str, wanted: str) -> None:
     """Write the choice into the settings of the session."""
-    from amplifier_app_cli.chat.session_settings import set_in_session
+    from amplifier_app_cli.chat.session_data import set_in_session
 
     entries = [entry for entry in chat.runtime.session.config.get("providers") or [] if isinstance(entry, dict)]
     for entry in entries:

@@ -81,8 +81,7 @@ async def _models(chat: Conversation, name: str, *, is_test: bool) -> None:
         chat.screen.show(chat.ink("bad", plain(f"{name}: {type(error).__name__}: {chat.scrub(str(error))}")))
         return
     if is_test:
-        from amplifier_app_cli.chat.layout import duration
-        from amplifier_app_cli.ui.counting import counted
+        from amplifier_app_cli.ui.layout import counted, duration
 
         took = duration(time.monotonic() - started)
         chat.screen.show(plain(f"{name}: ok, {counted(len(models), 'model')}, {took}"))

@@ -16,7 +16,7 @@ async def save(chat: Conversation, words: str) -> None:
     """Write the conversation to a file, whose ending tells the format; without one, into the session's folder."""
     from datetime import datetime
 
-    from amplifier_app_cli.chat.ledger import keep
+    from amplifier_app_cli.chat.session_data import keep
     from amplifier_foundation.sessions.export import export
     from amplifier_foundation.sessions.metadata import read_summary
 

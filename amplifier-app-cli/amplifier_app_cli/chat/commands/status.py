@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
 async def show(chat: Conversation, words: str) -> None:
     """Say what this session is, what it is made of, and what it has used."""
-    from amplifier_app_cli.chat.banner import trust_line
-    from amplifier_app_cli.chat.ledger import messages_of, name_of
-    from amplifier_app_cli.ui.counting import counted
-    from amplifier_app_cli.ui.folding import folded
+    from amplifier_app_cli.chat.session_data import messages_of, name_of
+    from amplifier_app_cli.chat.start import trust_line
+    from amplifier_app_cli.ui.layout import counted, folded
     from amplifier_foundation.sessions.turns import count_turns
 
     runtime, coordinator = chat.runtime, chat.coordinator

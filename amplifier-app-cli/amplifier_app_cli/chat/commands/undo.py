@@ -17,7 +17,7 @@ async def undo(chat: Conversation, words: str) -> None:
 
     Files first: when somebody else has changed one of them, nothing is undone, unless `force` is said.
     """
-    from amplifier_app_cli.chat.ledger import messages_of, replace
+    from amplifier_app_cli.chat.session_data import messages_of, replace
     from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.turns import count_turns, slice_to_turn, turn_boundaries
 

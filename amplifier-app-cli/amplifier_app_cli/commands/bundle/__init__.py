@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from amplifier_app_cli.tree import Entry, LazyGroup
+from amplifier_app_cli.command_tree import Entry, LazyGroup
 
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.bundle.{target}", summary)

@@ -52,7 +52,7 @@ def validate(path: Path, kind: str | None, output_format: str, is_verbose: bool,
       amplifier module validate ./my_hook.py --type hook --verbose
       amplifier module validate ./modules/tool-census --behavioral
     """
-    from amplifier_app_cli.stdout_guard import guarded_stdout
+    from amplifier_app_cli.ui.streams import guarded_stdout
 
     package = _package_in(path)
     kind = kind or _type_of(package)

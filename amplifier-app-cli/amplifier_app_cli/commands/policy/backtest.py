@@ -59,7 +59,7 @@ def backtest(file: Path | None, days: float, all_projects: bool, output_format: 
 
 
 def _print(found: Backtest, past: Past) -> None:
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
     from amplifier_app_cli.ui.plain import plain
     from amplifier_app_cli.ui.table import table, terminal_width
 

@@ -68,7 +68,7 @@ def _all(app: App) -> list[PolicySource]:
 
 
 def _print(sources: list[PolicySource]) -> None:
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
     from amplifier_app_cli.ui.plain import plain
 
     if not sources:

@@ -122,7 +122,7 @@ _MEANT = {
 
 def _print(explanation: Explanation) -> None:
     """Print an explanation; a terminal gets its lines broken between words."""
-    from amplifier_app_cli.ui.folding import folded
+    from amplifier_app_cli.ui.layout import folded
     from amplifier_app_cli.ui.plain import plain
     from amplifier_app_cli.ui.table import terminal_width
 

@@ -86,8 +86,8 @@ def _asked(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]]
     """Return the provider that was chosen and what it said; ends the command when it fails."""
     import asyncio
 
-    from amplifier_app_cli.stdout_guard import guarded_stdout
     from amplifier_app_cli.ui.say import show_warnings
+    from amplifier_app_cli.ui.streams import guarded_stdout
 
     show_warnings()
     try:

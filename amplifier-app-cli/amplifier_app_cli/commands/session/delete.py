@@ -31,7 +31,7 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
     A session that runs is not deleted.
     """
     from amplifier_app_cli.commands.session.facts import found_session, size_text, tell_warnings, title
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
 
     app = current_app()
     store, found = found_session(app, session)
@@ -97,7 +97,7 @@ def cleanup(
     if project is not None and all_projects:
         raise click.UsageError("--project and --all-projects: give one of them")
     from amplifier_app_cli.commands.session.facts import size_text
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
     from amplifier_foundation.paths import expanded
     from amplifier_foundation.sessions.cleanup import clean_up
     from amplifier_foundation.sessions.store import SessionStore
@@ -133,7 +133,7 @@ def cleanup(
 
 def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: str) -> None:
     from amplifier_app_cli.commands.session.facts import size_text, tell_warnings
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
 
     tell_warnings(app, done.warnings)
     if output_format == "json":
@@ -172,7 +172,7 @@ def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: 
 
 
 def _pruned_text(done: Cleanup) -> str:
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
 
     return f", {counted(len(done.pruned), 'rotated log file')}" if done.pruned else ""
 

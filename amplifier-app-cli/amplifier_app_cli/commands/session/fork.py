@@ -39,7 +39,7 @@ def fork(
     if at_turn is not None and at_event is not None:
         raise click.UsageError("--at-turn and --at-event: give one of them")
     from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
 
     app = current_app()
     store, found = found_session(app, session)

@@ -31,7 +31,7 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     for other programs that read the file, and for going back.
     """
     from amplifier_app_cli.commands.session.facts import found_session
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
 
     app = current_app()
     store, found = found_session(app, session)

@@ -71,7 +71,7 @@ def _restore(
     app: App, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, output_format: str
 ) -> None:
     from amplifier_app_cli.commands.session.facts import tell_warnings
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
     from amplifier_foundation.sessions.checkpoints import RestoreConflictError
 
     plan = checkpoints.plan(to)

@@ -170,7 +170,7 @@ def _used(metadata: dict[str, Any]) -> str | None:
 
 def _cost(metadata: dict[str, Any]) -> str | None:
     from amplifier_app_cli.commands.session.facts import cost_text
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
 
     usage = metadata.get("usage")
     if not isinstance(usage, dict):
@@ -217,7 +217,7 @@ def _module(entry: Any) -> str | None:
 
 def _relations(known: _Known) -> dict[str, str | None]:
     from amplifier_app_cli.commands.session.facts import is_fork
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
 
     session, facts = known.session, known.metadata
     relations: dict[str, str | None] = {}

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from amplifier_app_cli.children.last_word import LastWords
+    from amplifier_app_cli.children.endings import LastWords
     from amplifier_foundation.sessions.metadata import SessionSummary
 
     #: The folder of a project's sessions, which all of them share, and the id: quicker than a path for each.
@@ -40,7 +40,7 @@ def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
 
 def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummary], form: str) -> None:
     """Print some roots with all that came of them."""
-    from amplifier_app_cli.children.last_word import LastWords
+    from amplifier_app_cli.children.endings import LastWords
 
     below, words = _below(sessions), LastWords()
     if form == "json":
@@ -127,7 +127,7 @@ def _described(session: SessionSummary, shown: str, words: LastWords, *, is_shor
     Of a child the agent and its task come first; for a person its id is last, since it says the least.
     """
     from amplifier_app_cli.commands.session.facts import cost_text, is_fork, title, when, when_short
-    from amplifier_app_cli.ui.counting import counted
+    from amplifier_app_cli.ui.layout import counted
     from amplifier_app_cli.ui.table import shortened
     from amplifier_foundation.sessions.store import StoredSession
 

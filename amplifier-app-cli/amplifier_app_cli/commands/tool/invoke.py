@@ -47,8 +47,8 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
       amplifier tool invoke grep pattern=import 'paths=["src", "docs"]' -o json
     """
     from amplifier_app_cli.commands.bundle.compose import finished
-    from amplifier_app_cli.stdout_guard import guarded_stdout
     from amplifier_app_cli.ui.say import show_warnings
+    from amplifier_app_cli.ui.streams import guarded_stdout
 
     app = current_app()
     given = _arguments(arguments)
@@ -101,19 +101,19 @@ async def _invoked(
 
 def _ask_at_terminal(app: App, runtime: SessionRuntime) -> None:
     """Let the person at the terminal be the approval system of the session."""
-    from amplifier_app_cli.chat.approval import TerminalApproval
-    from amplifier_app_cli.chat.own_values import OwnValues
-    from amplifier_app_cli.run.person import TerminalPerson
+    from amplifier_app_cli.ui.approval.preview import OwnKeys
+    from amplifier_app_cli.ui.approval.stderr_terminal import StderrTerminal
+    from amplifier_app_cli.ui.approval.terminal import TerminalApproval
     from amplifier_foundation.approvals.answered_by import person_at
 
     approval = TerminalApproval(
-        TerminalPerson(app.environ, pause=lambda: None),
+        StderrTerminal(app.environ, pause=lambda: None),
         runtime.prepared.project,
         lambda value: runtime.redactor.scrub(value).value,
         app.environ,
         runtime.permissions,
         answered_by=person_at("tool invoke"),
-        own_values=OwnValues.of_user(runtime.prepared.home),
+        own_values=OwnKeys.of_user(runtime.prepared.home),
     )
     approval.connect(runtime.session.coordinator)
     runtime.session.coordinator.approval_system = approval

@@ -75,8 +75,8 @@ def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None
 def _described(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
     """Return the descriptions of the tools of a bundle; what they print meanwhile is not a result."""
     from amplifier_app_cli.commands.bundle.compose import finished
-    from amplifier_app_cli.stdout_guard import guarded_stdout
     from amplifier_app_cli.ui.say import show_warnings
+    from amplifier_app_cli.ui.streams import guarded_stdout
 
     show_warnings()
     with guarded_stdout():

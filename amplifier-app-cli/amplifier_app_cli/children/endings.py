@@ -1,0 +1,256 @@
+"""How child sessions ended: from their own last events, and from what their parent reports."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+#: The events of the tools that start sessions, by what they mean.
+SPAWNED: Final = ("delegate:agent_spawned", "delegate:agent_resumed", "task:agent_spawned", "task:agent_resumed")
+CLOSED: Final = (
+    "delegate:agent_completed",
+    "delegate:agent_cancelled",
+    "delegate:error",
+    "task:agent_completed",
+    "task:agent_cancelled",
+    "task:error",
+)
+#: Those by which a session begins, or goes on.
+BEGUN: Final = ("session:start", "session:resume")
+#: Those that say how its turns end.
+OF_TURN: Final = ("execution:start", "provider:response", "provider:error", "orchestrator:complete")
+#: Why a loop stops before the work is done, by the word it has for that.
+_STOPS: Final = {
+    "max_iterations": "the limit of iterations was reached",
+    "loop_detected": "the same calls brought the same results again and again",
+}
+#: What a status means that a session or a tool gives.
+_WORDS: Final = {
+    "completed": "completed",
+    "success": "completed",
+    "ok": "completed",
+    "cancelled": "cancelled",
+    "canceled": "cancelled",
+    "timeout": "timed out",
+    "timed_out": "timed out",
+    "crashed": "crashed",
+    "incomplete": "incomplete",
+}
+
+
+class Ending(NamedTuple):
+    """How it ended, and why, when that is known.
+
+    The word is completed, incomplete (with an answer, before it was done), failed, cancelled, timed out or crashed.
+    """
+
+    word: str
+    reason: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """Tell whether it came to its end."""
+        return self.word == "completed"
+
+
+def child_of(data: Mapping[str, Any]) -> str | None:
+    """Return the child session that an event of a tool is about."""
+    for key in ("sub_session_id", "child_session_id"):
+        if isinstance(found := data.get(key), str) and found:
+            return found
+    return None
+
+
+class LastTurn:
+    """Know how the last turn of a session ended, for a `session:end` says only whether it came to its end."""
+
+    def __init__(self) -> None:
+        self._status: str | None = None
+        self._why = self._refusal = ""
+
+    def hear(self, event: str | None, data: Mapping[str, Any]) -> None:
+        """Take an event of the session, one of `OF_TURN`."""
+        if event == "orchestrator:complete":
+            self._status, self._why = str(data.get("status")), _STOPS.get(str(data.get("reason")), "")
+        elif event == "provider:error":
+            self._refusal = _reason(data)
+        else:  # another turn begins, or the model has answered after all
+            self._status, self._why, self._refusal = None, "", ""
+
+    def ending(self, last_word: Ending) -> Ending:
+        """Return how the session ended whose `session:end` says this: a loop may return without having done its work.
+
+        What kept it from that is what the model was not asked for.
+        """
+        word = "incomplete" if last_word.is_well and self._status == "incomplete" else last_word.word
+        if word not in ("incomplete", "failed"):
+            return last_word
+        return Ending(word, last_word.reason or self._why or self._refusal)
+
+
+def own_ending(data: Mapping[str, Any]) -> Ending:
+    """Return the end that a session tells with its `session:end`."""
+    status = data.get("status")
+    return Ending(_WORDS.get(str(status), "failed") if status else "completed", _reason(data))
+
+
+def told_ending(event: str, data: Mapping[str, Any]) -> Ending:
+    """Return the end that the session tells which started the child, by one of the events of `CLOSED`."""
+    reason = _reason(data)
+    status = _WORDS.get(str(data.get("status"))) or _WORDS.get(_kind(data.get("error")))
+    if status == "timed out" or _is_deadline(data):
+        return Ending("timed out", reason)
+    if event.endswith(":agent_cancelled"):
+        return Ending("cancelled", reason)
+    if event.endswith(":error") or data.get("success") is False:
+        return Ending(status if status and status != "completed" else "failed", reason)
+    return Ending(status or "completed", "" if status in (None, "completed") else reason)
+
+
+def settled(own: Ending | None, told: Ending | None, *, is_begun: bool, is_running: bool = False) -> Ending:
+    """Return how a child ended, from its own last word and from what was told of it, either of which may be missing.
+
+    One that began and has no last word, or one that was written for it, has crashed, unless it still runs, or whoever
+    started it knows better: it was stopped, or came back with an answer.
+    """
+    if own is None and is_running:
+        return Ending("running")
+    if (own is None or own.word == "crashed") and is_begun and (told is None or told.word == "failed"):
+        return Ending("crashed", told.reason if told is not None else "")
+    if told is None:
+        return own or Ending("crashed", "it never began")
+    return told if told.reason or own is None else Ending(told.word, own.reason if own.word == told.word else "")
+
+
+def _is_deadline(data: Mapping[str, Any]) -> bool:
+    """Tell whether an event says that somebody waited for long enough."""
+    return str(data.get("reason")) in ("timeout", "timed_out", "deadline") or data.get("timed_out") is True
+
+
+def _kind(error: Any) -> str:
+    if not isinstance(error, Mapping):
+        return ""
+    kind = str(error.get("code") or error.get("type") or "")
+    return {"TimeoutError": "timeout", "CancelledError": "cancelled"}.get(kind, kind)
+
+
+def _reason(data: Mapping[str, Any]) -> str:
+    error = data.get("error")
+    if isinstance(error, Mapping):
+        return str(error.get("message") or error.get("msg") or error.get("type") or "")
+    found = error or data.get("reason")
+    return found if isinstance(found, str) else ""
+
+
+#: How many bytes from the end are looked at, first and at most: a result may be a long line.
+_FIRST: Final = 8_192
+_MOST: Final = 1 << 20
+
+
+class LastWords:
+    """Find the ends of sessions of one list; what a parent says is read once for all of its children."""
+
+    def __init__(self) -> None:
+        self._told: dict[Path, dict[str, Ending]] = {}
+
+    def ending(self, folder: Path, parent: Path | None = None) -> Ending | None:
+        """Return how the session in a folder ended; None when it has no log and nobody tells.
+
+        Of a child that was stopped, never began, or said no last word, the log of its parent is asked: it knows of
+        deadlines, and of modules that were missing.
+        """
+        from amplifier_foundation.sessions.log import is_running
+
+        is_begun, own = _last_of(folder)
+        if own is not None and is_begun and own.word != "cancelled":
+            return _judged(folder) or own if own.is_well and parent is not None else own
+        told = self._told_by(parent).get(folder.name) if parent is not None else None
+        if own is None and told is None and not is_begun and not (parent is not None and _has_log(folder)):
+            return None
+        return settled(own, told, is_begun=is_begun, is_running=own is None and is_running(folder))
+
+    def _told_by(self, parent: Path) -> dict[str, Ending]:
+        if parent not in self._told:
+            self._told[parent] = _told(parent)
+        return self._told[parent]
+
+
+def _has_log(folder: Path) -> bool:
+    """Tell whether somebody began to write a log, be it without a line."""
+    return os.path.exists(folder / "events.jsonl")
+
+
+def _judged(folder: Path) -> Ending | None:
+    """Return how the task ended of a child that came to its end: without a budget, for example, not as it should."""
+    from amplifier_foundation.children.results import FINAL, last_result
+
+    result = last_result(folder) or {}
+    status, known = str(result.get("status") or FINAL[0]), result.get("metadata")
+    if status == FINAL[0]:
+        return None
+    reason = known.get("reason") if isinstance(known, dict) else None
+    event = "delegate:agent_completed" if status in FINAL else "delegate:error"
+    return told_ending(event, {"status": status, "error": reason})
+
+
+def _last_of(folder: Path) -> tuple[bool, Ending | None]:
+    """Return whether a session began, and its last word, None when it has said none.
+
+    One of which nobody can tell without reading it all has begun.
+    """
+    size = _FIRST
+    while True:
+        lines, is_whole = _tail(folder / "events.jsonl", size)
+        own: Ending | None = None
+        for line in reversed(lines):
+            record = _record(line) or {}
+            if record.get("event") in BEGUN:
+                return True, own
+            if own is None and record.get("event") == "session:end":
+                own = own_ending({**_data(record), **record})
+        if own is not None:
+            return not is_whole, own
+        if is_whole or size >= _MOST:
+            return bool(lines), None
+        size *= 8
+
+
+def _tail(path: Path, size: int) -> tuple[list[bytes], bool]:
+    """Return the last lines of a file, and whether those are all."""
+    try:
+        with open(path, "rb") as file:
+            length = file.seek(0, os.SEEK_END)
+            file.seek(max(length - size, 0))
+            lines = file.read().splitlines()
+    except OSError:
+        return [], True
+    return (lines, True) if length <= size else (lines[1:], False)
+
+
+def _told(folder: Path) -> dict[str, Ending]:
+    from amplifier_kit.log import read_log
+
+    found: dict[str, Ending] = {}
+    try:
+        for line in read_log(folder, on_torn=lambda torn: None):
+            if line.event in CLOSED and (child := child_of(line.data)) is not None:
+                found[child] = told_ending(line.event, {**line.data, **line.record})
+    except OSError:
+        pass  # then nobody tells, which is known of sessions without a parent too
+    return found
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None  # cut short by a crash, or by where reading began
+    return record if isinstance(record, dict) else None
+
+
+def _data(record: dict[str, Any]) -> dict[str, Any]:
+    data = record.get("data")
+    return data if isinstance(data, dict) else {}

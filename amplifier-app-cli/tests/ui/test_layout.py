@@ -1,0 +1,29 @@
+"""Text that fits a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplifier_app_cli.ui.layout import counted, folded
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "wanted"),
+    [
+        ("as it is", 20, "as it is"),
+        ("one two three", 8, "one two\nthree"),
+        ("  one two three", 8, "  one\n  two\n  three"),
+        ("log: /a/path/that/is/never/torn", 10, "log:\n/a/path/that/is/never/torn"),
+        ("日本 日本 日本", 9, "日本 日本\n日本"),
+        ("first\nsecond line", 7, "first\nsecond\nline"),
+    ],
+)
+def test_between_words(text: str, width: int, wanted: str) -> None:
+    """Lines end between words, wide characters count as two, and a long word stays whole."""
+    assert folded(text, width) == wanted
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(0, "0 turns"), (1, "1 turn"), (2, "2 turns"), (1200, "1,200 turns")])
+def test_one_is_no_plural(number: int, wanted: str) -> None:
+    """One is said as one."""
+    assert counted(number, "turn") == wanted
