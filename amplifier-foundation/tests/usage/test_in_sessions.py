@@ -79,8 +79,23 @@ async def test_a_model_call_is_laid_to_whoever_made_it(open_session: OpenSession
     assert runtime.budget.used()["tool_calls"] == 1
 
 
-async def test_a_task_with_a_span_of_its_own_is_known_by_it(open_session: OpenSession, service: ModelServer) -> None:
-    """Work that a hook leaves to a task is laid to the hook when it says so with a span."""
+async def test_a_task_that_a_hook_starts_counts_for_the_hook(open_session: OpenSession, service: ModelServer) -> None:
+    """A call that a hook makes in a separate task is attributed to the hook."""
+    service.answers(*map(WIRE.either, (SAID, SAID)))
+    runtime = open_session({})
+    async with runtime:
+        coordinator = runtime.session.coordinator
+
+        async def name_it(event: str, data: dict[str, Any]) -> None:
+            await asyncio.create_task(_asked(coordinator))
+
+        coordinator.hooks.register("prompt:complete", name_it, name="naming")
+        await runtime.execute("go")
+    assert [(row["source"], row["calls"]) for row in runtime.budget.spent()] == [("loop", 1), ("hook:naming", 1)]
+
+
+async def test_a_task_with_a_span_is_known_by_it(open_session: OpenSession, service: ModelServer) -> None:
+    """A call in a task that no handler started is attributed to the span of the task."""
     service.answers(*map(WIRE.either, (SAID, SAID)))
     runtime = open_session({})
     async with runtime:
