@@ -76,12 +76,13 @@ class BlobStore:
         _sync_all(list({path.parent for path in pending}))
 
     def _write(self, name: str, encoded: bytes) -> None:
-        path = self.folder / name[:2] / name
         try:
-            if path.stat().st_size == len(encoded):
+            # Without a Path: most blobs exist already, and this is the whole cost of writing them again.
+            if os.stat(f"{self.folder}/{name[:2]}/{name}").st_size == len(encoded):
                 return
         except FileNotFoundError:
-            self._make_folder(path.parent)
+            self._make_folder(self.folder / name[:2])
+        path = self.folder / name[:2] / name
         temporary = path.with_name(f".{name}.{os.getpid()}.{get_ident()}.tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
