@@ -1,7 +1,7 @@
-"""Take writes of tools back: what a file was before each write is kept with the session, and can be put back.
+"""Checkpoints: before a tool writes a file, its state is stored with the session, and can be restored.
 
-The checkpoints of a session are one line of time. Restoring to one of them puts every file back that was written since,
-and is itself a checkpoint, so that it can be taken back too. Several processes may use the checkpoints of one session.
+The checkpoints of a session are in order of time. Restoring one restores every file that was written since, and is
+itself a checkpoint, so that it can be undone. Several processes may use the checkpoints of one session.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ __all__ = [
 ]
 
 FOLDER = "checkpoints"
-#: The tool that checkpoints are made by when files are put back.
+#: The tool name of checkpoints that were made by restoring.
 RESTORE = "restore"
 
 _Listing = list
 
 
 class CheckpointError(FoundationError):
-    """A checkpoint cannot be made, or files cannot be put back."""
+    """A checkpoint cannot be made or restored."""
 
     code = "checkpoint_failed"
 
@@ -60,54 +60,54 @@ class CheckpointNotFoundError(CheckpointError):
 
 
 class RestoreConflictError(CheckpointError):
-    """Files were changed by somebody else, or cannot be put back: one line for each in `reasons`. Nothing was done."""
+    """Other programs changed files, or files cannot be restored: `reasons` has a line for each. Nothing was done."""
 
     code = "restore_conflict"
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
         listed = "\n".join(f"  {reason}" for reason in reasons)
         super().__init__(
-            f"nothing was put back, because of {_counted(len(reasons), 'file')}:\n{listed}\n"
-            "Look at what would be lost. Restoring by force puts back what can be, and keeps what is there now as a "
-            "checkpoint"
+            f"nothing was restored, because of {_counted(len(reasons), 'file')}:\n{listed}\n"
+            "Look at what would be lost. Restoring by force restores what is possible, and keeps the current files as "
+            "a checkpoint"
         )
         self.reasons = reasons
 
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """What restoring would do, as the files are now."""
+    """What restoring would do now."""
 
     to: Checkpoint
-    #: How the files will be that are to change; one that is absent will be removed.
+    #: The new states of the files that would change; an absent one would be deleted.
     changes: tuple[FileState, ...]
-    #: How those files are now.
+    #: Their current states.
     now: tuple[FileState, ...]
-    #: What speaks against it, in readable lines: somebody else's changes, which `force` is for.
+    #: Changes of other programs that would be lost without `force`, as text.
     conflicts: tuple[str, ...]
-    #: What cannot be put back at all, in readable lines.
+    #: Files that cannot be restored, as text.
     impossible: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Restored:
-    """What was put back, and the checkpoint by which it can be taken back."""
+    """What was restored, and the checkpoint to undo it."""
 
     checkpoint: Checkpoint
     put_back: tuple[Path, ...]
     removed: tuple[Path, ...]
-    #: Files that were left as they are although they were to be overwritten, in readable lines.
+    #: Files that could not be restored, as text.
     left: tuple[str, ...] = ()
 
 
 class Checkpoints:
-    """Keep and put back the files that the tools of one session write."""
+    """Store and restore the files that the tools of one session write."""
 
     def __init__(self, session_folder: Path, *, turn: int = 0, largest: int = LARGEST) -> None:
-        """Use the checkpoints of a session; nothing is read or made yet.
+        """Use the checkpoints of a session; nothing is read or created yet.
 
-        `turn` is written into every checkpoint; whoever runs the session sets it when a turn begins. Files of more than
-        `largest` bytes are not copied.
+        `turn` is written into every checkpoint; the runtime sets it when a turn begins. Files of more than `largest`
+        bytes are not copied.
         """
         self._session = session_folder
         self._folder = session_folder / FOLDER
@@ -115,7 +115,7 @@ class Checkpoints:
         self._store = CopyStore(self._folder / "files")
         self._largest = largest
         self._unfinished: dict[Path, list[str]] = {}
-        #: The turn that runs.
+        #: The running turn.
         self.turn = turn
 
     # -- around every write --
@@ -123,14 +123,13 @@ class Checkpoints:
     def before_write(
         self, path: Path | str, *, tool: str, tool_call_id: str | None = None, follow: bool = True
     ) -> Checkpoint:
-        """Keep a file as it is now, or note that there is none; call it before the file is written.
+        """Store the current state of a file, which may be missing; call it before the file is written.
 
-        Where a link lies, the files it leads to are kept as well. With `follow` false the path is the true one, of a
-        file that was reached already: what lies there is kept and nothing else, and a folder that is a link by now is
-        an error. A file that is too large, and what is no file, is only
-        noted: `before` says so. Raises CheckpointError when the copy cannot be made: then nothing can be taken back.
+        For a link, the files it leads to are stored too. With `follow` false, `path` is resolved already: only that
+        file is stored, and a folder that has become a link is an error. Large files and other kinds of files are
+        recorded without a copy. Raises CheckpointError if the copy cannot be made.
         """
-        with self._alone(f"{path} cannot be kept before it is written"):
+        with self._alone(f"no checkpoint of {path} can be made before it is written"):
             places = route(path) if follow else [Path(path)]
             before = tuple(state_at(place, self._store, self._largest) for place in places)
             made = self._add(Checkpoint(self._log.next_id(), _now(), self.turn, tool, tool_call_id, before))
@@ -138,44 +137,44 @@ class Checkpoints:
         return made
 
     def after_write(self, path: Path | str) -> None:
-        """Note what the file is after the write, so that changes by others can be told from it.
+        """Record the state of the file after the write, to tell it from changes of other programs.
 
-        Call it also when the write has failed. Raises CheckpointError when it cannot be noted, and when `before_write`
-        of this object was not called for it.
+        Call it also when the write has failed. Raises CheckpointError if it cannot be recorded, or `before_write` was
+        not called for the file.
         """
         begun = self._unfinished.get(Path(path)) or self._unfinished.get(real_path(path))
         if not begun:
             raise CheckpointError(f"{path} was written without a checkpoint: call before_write first")
-        with self._alone(f"what {path} is after the write cannot be noted"):
+        with self._alone(f"the state of {path} after the write cannot be recorded"):
             known = self._log.checkpoints.get(begun[-1])
             if known is not None:
                 after = tuple(state_at(state.path, None, self._largest) for state in known.before)
                 self._log.complete(known.id, after)
         begun.pop()
 
-    # -- looking --
+    # -- reading --
 
     def list(self) -> _Listing[Checkpoint]:
         """Return all checkpoints, the oldest first; raises CheckpointError."""
-        with _told(f"the checkpoints in {self._folder} cannot be read"):
+        with _wrap_errors(f"the checkpoints in {self._folder} cannot be read"):
             self._log.refresh()
         return list(self._log.checkpoints.values())
 
     @property
     def problems(self) -> _Listing[str]:
-        """Return what could not be understood when the checkpoints were read last, in readable lines."""
+        """Lines that were invalid when the checkpoints were read last, as text."""
         return list(self._log.problems)
 
     def plan(self, to: str) -> RestorePlan:
         """Return what `restore` would do now; nothing is changed. Raises CheckpointError."""
         self.list()
-        with _told("the files cannot be compared"):
+        with _wrap_errors("the files cannot be compared"):
             return self._plan(self._found(to), None)
 
     def last_turn(self, turn: int | None = None) -> Checkpoint | None:
-        """Return the first checkpoint of the newest turn that wrote and was not undone, None when there is none.
+        """Return the first checkpoint of the newest turn that wrote files and was not undone; None without one.
 
-        With a number: the first one of that turn or a later one.
+        With `turn`: the first one of that turn or a later one.
         """
         self.list()
         first: Checkpoint | None = None
@@ -186,26 +185,25 @@ class Checkpoints:
             first = one
         return first
 
-    # -- putting back --
+    # -- restoring --
 
     def restore(self, to: str, *, force: bool = False) -> Restored:
-        """Put all files back that were written by a checkpoint or after it, as they were before it.
+        """Restore all files that were written by a checkpoint or after it to their state before it.
 
-        That is a checkpoint too: restoring to it brings back what was there. Raises CheckpointNotFoundError;
-        RestoreConflictError when somebody else has changed one of the files, or one cannot be put back, unless `force`;
-        and CheckpointError when the disk refuses, saying how far it came.
+        That is a checkpoint too: restoring it undoes this. Raises CheckpointNotFoundError; RestoreConflictError if
+        another program has changed one of the files, or one cannot be restored, unless `force`; and CheckpointError
+        if writing fails, with the number of files that were restored.
         """
-        with self._alone("the files cannot be put back"):
+        with self._alone("the files cannot be restored"):
             plan = self._plan(self._found(to), self._store)
             if (plan.conflicts or plan.impossible) and not force:
                 raise RestoreConflictError((*plan.conflicts, *plan.impossible))
             return self._carry_out(plan)
 
     def undo_last_turn(self, turn: int | None = None, *, force: bool = False) -> Restored | None:
-        """Take back all writes since the last prompt, and with every further call those of the turn before.
+        """Undo all writes of the last turn that wrote files; every further call undoes the turn before.
 
-        Which turn that is, is told by the checkpoints, or by `turn`: everything since that one began is taken back.
-        Returns None when nothing was written. Raises as `restore` does.
+        With `turn`, all writes since that turn began. Returns None if nothing was written. Raises as `restore` does.
         """
         first = self.last_turn(turn)
         return None if first is None else self.restore(first.id, force=force)
@@ -229,15 +227,15 @@ class Checkpoints:
             except OSError as error:
                 done = _counted(len(prepared.done), "file")
                 raise CheckpointError(
-                    f"only {done} of {len(plan.changes)} could be put back: {_reason(error)}. "
-                    f"Mend that and restore to {plan.to.id} again"
+                    f"only {done} of {len(plan.changes)} could be restored: {_reason(error)}. "
+                    f"Repair that and restore {plan.to.id} again"
                 ) from error
         gone = tuple(state.path for state in plan.changes if state.kind == "absent")
         back = tuple(state.path for state in plan.changes if state.kind != "absent")
         return Restored(made, back, gone, plan.impossible)
 
     def _plan(self, to: Checkpoint, store: CopyStore | None) -> RestorePlan:
-        """Compare what was with what is; what is now is copied into the store, whatever its size, if there is one."""
+        """Compare the stored states with the current ones; with a store, copy the current ones, whatever their size."""
         changes: list[FileState] = []
         now: list[FileState] = []
         conflicts: list[str] = []
@@ -262,7 +260,7 @@ class Checkpoints:
         return RestorePlan(to, tuple(changes), tuple(now), tuple(conflicts), tuple(impossible))
 
     def _written_since(self, to: Checkpoint) -> dict[Path, tuple[FileState, _Listing[_Write]]]:
-        """Return, for every file that was written by a checkpoint or after it, what it was and all those writes."""
+        """Return the state of each file that was written by a checkpoint or after it, and all those writes."""
         found: dict[Path, tuple[FileState, list[_Write]]] = {}
         has_begun = False
         for one in self._log.checkpoints.values():
@@ -287,10 +285,10 @@ class Checkpoints:
 
     @contextmanager
     def _alone(self, what: str) -> Iterator[None]:
-        """Keep other processes away from the checkpoints, know all that they have made, and tell what goes wrong."""
+        """Lock the checkpoints, read those of other processes, and raise CheckpointError for what fails."""
         if not self._session.is_dir():
-            raise CheckpointError(f"{what}: there is no folder {self._session} of the session")
-        with _told(what), locked(self._folder / "index.lock"):
+            raise CheckpointError(f"{what}: the folder of the session, {self._session}, is missing")
+        with _wrap_errors(what), locked(self._folder / "index.lock"):
             self._log.refresh()
             self._store.sweep()
             yield
@@ -298,7 +296,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class _Write:
-    """One write of one file: the checkpoint, and what the file was before and after, if that is known."""
+    """One write of one file: its checkpoint and states; `after` is None if it was not recorded."""
 
     checkpoint: str
     before: FileState
@@ -306,43 +304,43 @@ class _Write:
 
 
 def _conflict(wanted: FileState, current: FileState, written: list[_Write]) -> str | None:
-    """Return why putting a file back would lose what somebody else has written, None when it would not.
+    """Return why restoring a file would lose what another program has written, None if it would not.
 
-    The session's own are the content before its first write and after each of them. Whatever else was found before a
-    write, or is found now, is somebody else's.
+    The session's own are the content before its first write and after each write. All other content that was found
+    before a write, or is found now, was written by another program.
     """
     own = [wanted, *(write.after for write in written if write.after is not None)]
-    unnoted = f"{wanted.path}: nobody has noted what it was after the write of checkpoint"
+    unrecorded = f"{wanted.path}: its state after checkpoint"
     for number, write in enumerate(written):
         if not any(write.before.has_same_content(one) for one in own):
             unknown = [earlier.checkpoint for earlier in written[:number] if earlier.after is None]
             if unknown:
-                return f"{unnoted} {unknown[-1]}"
-            return f"{wanted.path} was changed by somebody else before checkpoint {write.checkpoint}"
+                return f"{unrecorded} {unknown[-1]} was not recorded"
+            return f"{wanted.path} was changed by another program before checkpoint {write.checkpoint}"
     if any(current.has_same_content(one) for one in own):
         return None
     last = written[-1]
     if last.after is None:
-        return f"{unnoted} {last.checkpoint}"
+        return f"{unrecorded} {last.checkpoint} was not recorded"
     what = "deleted" if current.kind == "absent" else "changed"
-    return f"{wanted.path} was {what} by somebody else after checkpoint {last.checkpoint}"
+    return f"{wanted.path} was {what} by another program after checkpoint {last.checkpoint}"
 
 
 def _obstacle(wanted: FileState, current: FileState) -> str | None:
-    """Return why a file cannot be put back whatever is wanted, None when nothing prevents it."""
+    """Return why a file cannot be restored, even by force; None if it can."""
     path = wanted.path
     if wanted.kind == "file" and not wanted.is_kept:
-        return f"{path} had {wanted.size:,} bytes, too many to be kept"
+        return f"{path} had {wanted.size:,} bytes, too many to store"
     if not wanted.is_kept:
-        return f"{path} was no regular file, which cannot be kept"
+        return f"{path} was not a regular file, which cannot be stored"
     if current.kind in ("folder", "other"):
-        return f"{path} is a folder now" if current.kind == "folder" else f"{path} is no regular file any more"
+        return f"{path} is a folder now" if current.kind == "folder" else f"{path} is no longer a regular file"
     return None
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Tell what could not be done when the disk refuses."""
+def _wrap_errors(what: str) -> Iterator[None]:
+    """Raise CheckpointError, with what could not be done, for an OSError."""
     try:
         yield
     except OSError as error:
@@ -361,7 +359,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-# -- checkpoint_log: Remember checkpoints in a file that only grows: one line for each, and one for what came of it. --
+# -- the log of checkpoints --
 
 
 _FORM = 1
@@ -369,65 +367,64 @@ _FORM = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What some files were before they were written, and what they were after it, once that is known."""
+    """The states of files before a write, and after it once it is done."""
 
     id: str
     made: datetime
-    #: The turn of the session it was made in, as its caller counts them.
     turn: int
     tool: str
     tool_call_id: str | None
-    #: The file, and when a link lies there, the places it leads to.
+    #: The file and, if it is a link, the files it leads to.
     before: tuple[FileState, ...]
-    #: The same paths after the write; None as long as nobody has said that it was done.
+    #: The same paths after the write; None until it is done.
     after: tuple[FileState, ...] | None = None
-    #: For a checkpoint that was made by restoring: the one that was restored to.
+    #: The restored checkpoint, if this one was made by restoring.
     restored_to: str | None = None
-    #: Whether a later one has taken it back.
+    #: Whether a later one has undone it.
     is_undone: bool = False
 
     @property
     def path(self) -> Path | None:
-        """Return the file that was written, None when a restore had nothing to change."""
+        """The file that was written; None for a restore without changes."""
         return self.before[0].path if self.before else None
 
 
 class _Live(NamedTuple):
-    """A checkpoint that counts, and those before it."""
+    """A checkpoint that was not undone, and those before it."""
 
     id: str
     earlier: _Live | None
 
 
 class CheckpointLog:
-    """Hold the checkpoints of one session, in the order they were made.
+    """The checkpoints of one session in order of time, in a file to which lines are appended.
 
-    For one process at a time: whoever reads and then appends holds a lock meanwhile.
+    A line is a checkpoint, or the states after its write. Callers that read and then append hold a lock.
     """
 
     def __init__(self, path: Path) -> None:
-        """Use the file at `path`, which is made by the first line."""
+        """Use the file at `path`, which the first line creates."""
         self._path = path
         self._read_until = 0
         self._is_torn = False
-        #: All, undone or not, by id in the order they were made.
+        #: All, undone or not, by id in order of time.
         self.checkpoints: dict[str, Checkpoint] = {}
         self._live: _Live | None = None
-        #: What counted before each of them: the tails of one list, so that many cost little.
+        #: The chain that was live before each of them; chains share their tails.
         self._live_before: dict[str, _Live | None] = {}
-        #: Lines that could not be understood, in readable words.
+        #: Invalid lines, as text.
         self.problems: list[str] = []
 
     def refresh(self) -> None:
-        """Read what was added since the last time; raises OSError."""
+        """Read the lines that were added since the last call; raises OSError."""
         try:
             with open(self._path, "rb") as file:
                 if os.fstat(file.fileno()).st_size < self._read_until:
-                    self._forget()  # somebody has put another file in its place
+                    self._reset()  # the file was replaced
                 file.seek(self._read_until)
                 content = file.read()
         except FileNotFoundError:
-            self._forget()
+            self._reset()
             return
         whole, end, torn = content.rpartition(b"\n")
         self._is_torn = bool(torn)
@@ -436,7 +433,7 @@ class CheckpointLog:
             self._take(line)
 
     def live(self) -> Iterator[Checkpoint]:
-        """Yield those that count, the newest first: what was undone is not among them."""
+        """Yield the checkpoints that were not undone, the newest first."""
         node = self._live
         while node is not None:
             yield self.checkpoints[node.id]
@@ -447,7 +444,7 @@ class CheckpointLog:
         return f"c{len(self.checkpoints) + 1}"
 
     def add(self, checkpoint: Checkpoint) -> None:
-        """Append a checkpoint and see that it is on the disk; raises OSError, and then it was not made."""
+        """Append a checkpoint and flush it to the disk; raises OSError, and then it was not made."""
         record: dict[str, Any] = {
             "form": _FORM,
             "id": checkpoint.id,
@@ -464,15 +461,15 @@ class CheckpointLog:
         self._append(record, is_safe=True)
 
     def complete(self, checkpoint_id: str, after: tuple[FileState, ...]) -> None:
-        """Append what the files of a checkpoint were after the write; raises OSError."""
+        """Append the states of a checkpoint's files after the write; raises OSError."""
         now = datetime.now(UTC).isoformat()
         record = {"form": _FORM, "of": checkpoint_id, "made": now, "after": [state.to_record() for state in after]}
         self._append(record, is_safe=False)
 
     def _append(self, record: dict[str, Any], *, is_safe: bool) -> None:
-        # ASCII, so that names of files that are no UTF-8 come back as they were.
+        # ASCII, so that file names that are not UTF-8 are read back as they were.
         line = json.dumps(record).encode() + b"\n"
-        if self._is_torn:  # by a process that died; that part of a line stays, on a line of its own
+        if self._is_torn:  # by a process that died; the rest of its line stays as an invalid line
             line = b"\n" + line
         make_private(self._path.parent)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -489,7 +486,7 @@ class CheckpointLog:
 
     # -- reading --
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._read_until, self._is_torn = 0, False
         self.checkpoints.clear()
         self._live = None
@@ -502,7 +499,7 @@ class CheckpointLog:
         try:
             record = json.loads(line)
             if record["form"] != _FORM:
-                raise ValueError(f"it has form {record['form']!r}, this program knows form {_FORM}")
+                raise ValueError(f"it has version {record['form']!r}, this program has version {_FORM}")
             if "of" in record:
                 known = self.checkpoints[record["of"]]
                 self.checkpoints[known.id] = replace(known, after=_states(record["after"]))

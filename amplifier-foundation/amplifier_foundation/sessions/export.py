@@ -1,4 +1,4 @@
-"""Give a session away: as a document to read, as data, or as a whole."""
+"""Export a session: as a document to read, as data, or as an archive of its folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ExportError", "ExportFormat", "Exported", "export"]
 
 ExportFormat = Literal["md", "json", "jsonl", "tar.gz"]
 _FORMATS = get_args(ExportFormat)
-#: What a copy of a session does without: locks and half-written files.
+#: Locks and temporary files are not archived.
 _LEFT_OUT = (".lock", ".tmp")
 
 Message = Mapping[str, Any]
@@ -34,7 +34,7 @@ class ExportError(FoundationError):
 
 @dataclass(frozen=True)
 class Exported:
-    """The file that was written, and what could not be put into it."""
+    """The file that was written, and what is missing in it."""
 
     path: Path
     bytes: int
@@ -51,15 +51,15 @@ def export(
 ) -> Exported:
     """Write a session to the file `target`, or into the folder `target` under its id.
 
-    `md` is for reading, `json` is metadata and messages, `jsonl` the messages alone, one per line; in all three secrets
-    are masked by `scrub`, or by `default_scrub()`. `tar.gz` is the folder as it is. Without a format the ending of
-    `target` tells it. The file appears when it is complete; one that exists is kept unless `overwrite`.
+    `md` is for reading, `json` has metadata and messages, `jsonl` only the messages, one per line; in all three,
+    secrets are masked by `scrub`, or by `default_scrub()`. `tar.gz` has the folder as it is. The default format is the
+    suffix of `target`. The file appears when it is complete; an existing one is kept unless `overwrite`.
 
-    Raises ExportError when it exists or cannot be written, and HistoryError when the conversation cannot be read.
+    Raises ExportError if the file exists or cannot be written, and HistoryError if the messages cannot be read.
     """
     chosen = format or _format_of(target)
     if chosen not in _FORMATS:
-        raise ExportError(f"there is no export format {chosen!r}: {did_you_mean(chosen, list(_FORMATS))}")
+        raise ExportError(f"unknown export format {chosen!r}: {did_you_mean(chosen, list(_FORMATS))}")
     path = target / f"{session.id}.{chosen}" if target.is_dir() else target
     if path.exists() and not overwrite:
         raise _exists(path)
@@ -76,7 +76,7 @@ def _format_of(target: Path) -> str:
     for known in _FORMATS:
         if target.name.endswith(f".{known}") and not target.is_dir():
             return str(known)
-    raise ExportError(f"{target}: which format is it to have? Name one of {', '.join(_FORMATS)}")
+    raise ExportError(f"{target}: unknown format: give one of {', '.join(_FORMATS)}")
 
 
 # -- documents --
@@ -158,7 +158,7 @@ def _block(block: object) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """Return a block that nothing in the text can end."""
+    """Return a code block with a fence that is longer than any in the text."""
     import re
 
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -166,7 +166,7 @@ def _fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}\n"
 
 
-# -- the folder as it is --
+# -- archives --
 
 
 def _write_archive(file: IO[bytes], session: SessionSummary, warnings: list[str]) -> None:
@@ -176,7 +176,7 @@ def _write_archive(file: IO[bytes], session: SessionSummary, warnings: list[str]
         _add_folder(archive, session.folder, session.id, warnings)
         blobs = session.folder / "blobs"
         if blobs.is_symlink() and blobs.is_dir():
-            # A session that shares the blobs of another takes copies of them along.
+            # Blobs that are shared with another session are copied.
             _add_folder(archive, blobs, f"{session.id}/blobs", warnings)
 
 
@@ -189,12 +189,12 @@ def _add_folder(archive: tarfile.TarFile, folder: Path, name: str, warnings: lis
             if entry.endswith(_LEFT_OUT):
                 continue
             if path.is_symlink() or not path.is_file():
-                warnings.append(f"{path} is left out: it is no regular file")
+                warnings.append(f"{path} is left out: it is not a regular file")
                 continue
             archive.add(path, os.path.normpath(f"{name}/{inner}/{entry}"), recursive=False)
 
 
-# -- one file, whole or not at all --
+# -- atomic writing --
 
 
 def _publish(path: Path, write: Callable[[IO[bytes]], None], overwrite: bool) -> int:
@@ -221,15 +221,15 @@ def _publish(path: Path, write: Callable[[IO[bytes]], None], overwrite: bool) ->
 
 
 def _put_new(fresh: Path, path: Path) -> None:
-    """Give a file its name, unless it is taken; raises FileExistsError."""
+    """Rename a file, unless the new name exists; raises FileExistsError."""
     try:
         os.link(fresh, path)
     except FileExistsError:
         raise
-    except OSError:  # no links on this file system
+    except OSError:  # the file system has no hard links
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.replace(fresh, path)
 
 
 def _exists(path: Path) -> ExportError:
-    return ExportError(f"{path} exists already and is kept: name another file, or say that it may be overwritten")
+    return ExportError(f"{path} exists already: give another file, or allow to overwrite it")

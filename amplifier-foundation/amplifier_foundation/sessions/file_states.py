@@ -1,7 +1,7 @@
-"""Know what lies at a path, keep a copy of it, and put it back: content, links, modes, and folders that were made.
+"""The state of files for checkpoints: read it, copy it, and restore it, with links, modes and new folders.
 
-Every path is walked from the root for each single step, and what lies there is used through its open folder. Where a
-folder has become a link, that is told (PathChangedError): nothing behind it is read, written or deleted.
+Every step opens a path again from the root, folder by folder, and uses the file through its open folder. A folder that
+became a link is an error (PathChangedError): nothing behind it is read, written or deleted.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ Kind = Literal["absent", "file", "link", "folder", "other"]
 
 
 class PathChangedError(OSError):
-    """A folder of a path is a link by now: what lies there is another thing than what was kept."""
+    """A folder of a path has become a link: the file there is another one than was stored."""
 
 
 @dataclass(frozen=True)
 class FileState:
-    """What lay at a path at one moment."""
+    """The state of a path at one moment."""
 
-    #: Absolute, with the links of its folders followed; the last part may itself be a link.
+    #: Absolute, with the links of its folders resolved; the last part may be a link.
     path: Path
     kind: Kind
-    #: Of a file: hash of its content, None when it was too large to be copied.
+    #: Of a file: the hash of its content, None if it is too large to copy.
     sha256: str | None = None
     size: int = 0
     mode: int = 0
     mtime_ns: int = 0
-    #: Of a link: where it leads, as it says.
+    #: Of a link: its target.
     target: str = ""
-    #: Of something absent: the first of its folders that is absent too.
+    #: Of an absent file: the first of its folders that is absent too.
     missing: str = ""
 
     @property
     def is_kept(self) -> bool:
-        """Return whether it can be put back as it was."""
+        """Whether it can be restored."""
         return self.kind in ("absent", "link") or (self.kind == "file" and self.sha256 is not None)
 
     def has_same_content(self, other: FileState) -> bool:
-        """Tell whether both are the same thing with the same content; modes and times may differ."""
+        """Return whether both have the same kind and content; modes and times may differ."""
         if self.kind != other.kind:
             return False
         if self.kind == "link":
@@ -69,11 +69,11 @@ class FileState:
         return (self.size, self.mtime_ns) == (other.size, other.mtime_ns)
 
     def is_same(self, other: FileState) -> bool:
-        """Tell whether putting one in place of the other would change nothing."""
+        """Return whether replacing one by the other would change nothing."""
         return self.has_same_content(other) and (self.kind != "file" or self.mode == other.mode)
 
     def to_record(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty fields."""
         record: dict[str, Any] = {"path": str(self.path), "kind": self.kind}
         if self.kind == "file":
             record |= {"sha256": self.sha256, "size": self.size, "mode": self.mode, "mtime_ns": self.mtime_ns}
@@ -81,29 +81,30 @@ class FileState:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> FileState:
-        """Return what a record says; raises KeyError, TypeError or ValueError for one that says something else."""
+        """Return the state in a record; raises KeyError, TypeError or ValueError for an invalid one."""
         if record["kind"] not in ("absent", "file", "link", "folder", "other") or not os.path.isabs(record["path"]):
             raise ValueError("not the state of a file")
         return cls(**{**record, "path": Path(record["path"])})
 
 
 class CopyStore:
-    """Keep copies of files in one folder, each content once, under its hash; readable by their owner alone.
+    """Copies of files in one folder, each content once, named by its hash; readable only by their owner.
 
-    For one process at a time: the caller holds a lock.
+    Git objects would not be less code: copies are checked, limited and compared by a hash that works without git, and
+    reading safely and restoring, which is most of this module, would stay. The caller holds a lock.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Use a folder, which is made when the first copy is kept."""
+        """Use a folder, which the first copy creates."""
         self._folder = folder
         self._unfinished = folder / "unfinished"
 
     def path(self, sha256: str) -> Path:
-        """Return where the content of that hash lies."""
+        """Return the path of a copy."""
         return self._folder / sha256
 
     def keep(self, source: IO[bytes], largest: int | None) -> tuple[str | None, int]:
-        """Copy a file and return hash and size; no hash when it is larger than allowed. Raises OSError."""
+        """Copy a file and return its hash and size; no hash if it is larger than `largest`. Raises OSError."""
         import hashlib
 
         make_private(self._unfinished)
@@ -127,15 +128,15 @@ class CopyStore:
         return digest.hexdigest(), size
 
     def sweep(self) -> None:
-        """Delete what processes that died have left unfinished."""
+        """Delete unfinished copies of processes that died."""
         try:
             for left in list(self._unfinished.iterdir()):
                 left.unlink(missing_ok=True)
         except FileNotFoundError:
-            pass  # nothing was ever copied
+            pass  # nothing was copied yet
 
     def write(self, sha256: str, target: IO[bytes]) -> None:
-        """Write the content of that hash; raises OSError, also when it is not what it was."""
+        """Write the content of a copy to `target`; raises OSError, also if the copy is damaged."""
         import hashlib
 
         digest = hashlib.sha256()
@@ -148,7 +149,7 @@ class CopyStore:
 
 
 def real_path(path: Path | str) -> Path:
-    """Return a path that is the same by whatever way it is named: absolute, the links of its folders followed."""
+    """Return the absolute path of a file, with the links of its folders resolved."""
     folder, name = os.path.split(path)
     if name in ("", ".", ".."):
         return Path(os.path.realpath(path))
@@ -156,13 +157,13 @@ def real_path(path: Path | str) -> Path:
 
 
 def route(path: Path | str) -> list[Path]:
-    """Return the path and, when a link lies there, every further place it leads to: a write may touch any of them."""
+    """Return the path and, if it is a link, every path it leads to: a write may touch any of them."""
     places = [real_path(path)]
     while len(places) < _MOST_LINKS:
         try:
             target = os.readlink(places[-1])
         except OSError:
-            break  # no link
+            break  # not a link
         following = real_path(places[-1].parent / target)
         if following in places:
             break
@@ -171,10 +172,10 @@ def route(path: Path | str) -> list[Path]:
 
 
 def state_at(path: Path, store: CopyStore | None, largest: int | None = LARGEST) -> FileState:
-    """Return what lies at a path, with its content copied into the store, if there is one.
+    """Return the state of a path; with a store, its content is copied there.
 
-    A file larger than `largest` is neither copied nor hashed. Nothing but regular files is opened. Raises OSError, and
-    PathChangedError when one of its folders is a link.
+    A file larger than `largest` is neither copied nor hashed. Only regular files are opened. Raises OSError, and
+    PathChangedError if one of its folders is a link.
     """
     try:
         with _reached(path) as place:
@@ -205,7 +206,7 @@ def _state(place: Place, store: CopyStore | None, largest: int | None) -> FileSt
 
 @contextmanager
 def _reached(path: Path) -> Iterator[Place]:
-    """Give the place of a path by its own folders; raises OSError, and PathChangedError when one of them is a link."""
+    """Yield the place of a path, opened folder by folder; raises OSError, and PathChangedError if one is a link."""
     try:
         with reach(str(path), follow=False) as place:
             if place.path != path:
@@ -224,14 +225,14 @@ def _reached(path: Path) -> Iterator[Place]:
 
 
 class Restoration:
-    """Prepare to put states back; nothing changes before `go`, and what cannot be done is known before.
+    """Restore states in two steps: entering writes new files beside the old ones, `go` renames them.
 
-    Use as `with Restoration(states, store) as prepared: prepared.go()`. Entering raises OSError and leaves nothing; so
-    does `go`, and then the states in `done` are in place.
+    Use as `with Restoration(states, store) as prepared: prepared.go()`. Entering raises OSError and changes nothing.
+    If `go` raises OSError, the states in `done` are restored.
     """
 
     def __init__(self, states: Sequence[FileState], store: CopyStore) -> None:
-        """Put back `states`, whose content the store has; each has a path of its own."""
+        """Restore `states`, each with another path, whose content is in the store."""
         self._states = states
         self._store = store
         self._fresh: dict[Path, Path] = {}
@@ -251,7 +252,7 @@ class Restoration:
         self._discard()
 
     def go(self) -> None:
-        """Put all in place, each at once."""
+        """Replace the files, each atomically."""
         for state in self._states:
             with _reached(state.path) as place:
                 if state.kind != "absent":
@@ -299,7 +300,7 @@ class Restoration:
                 with _reached(fresh) as place:
                     _unlink(place.name, place.folder)
             except OSError:
-                continue  # whatever made this impossible is already being told
+                continue  # the reason is being reported already
         for folder in reversed(self._made):
             _try_rmdir(folder)
 
@@ -323,7 +324,7 @@ def _first_missing(path: Path) -> str:
 
 
 def _keep_owner(place: Place, descriptor: int) -> None:
-    """Give the owner of the file that is replaced to the one that replaces it, where that is allowed."""
+    """Set the owner of the replaced file on the new one, where that is allowed."""
     found = place.status()
     if found is None or (found.st_uid, found.st_gid) == (os.geteuid(), os.getegid()):
         return
@@ -334,7 +335,7 @@ def _keep_owner(place: Place, descriptor: int) -> None:
 
 
 def _remove_empty(state: FileState) -> None:
-    """Remove the folders that were not there either, as long as nothing else lies in them."""
+    """Delete the folders that were absent too, if they are empty."""
     if state.kind == "absent" and state.missing:
         for folder in _up_to(state.path.parent, Path(state.missing)):
             if not _try_rmdir(folder):
@@ -356,7 +357,7 @@ def _try_rmdir(folder: Path) -> bool:
     except FileNotFoundError:
         return True
     except OSError:
-        return False  # something lies in it, or it is a link now
+        return False  # not empty, or a link now
     return True
 
 
@@ -364,4 +365,4 @@ def _unlink(name: str, folder: int) -> None:
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
-        pass  # it is gone already
+        pass

@@ -49,7 +49,7 @@ def test_what_somebody_else_has_changed_since_is_refused(session: Path, work: Pa
     first = _write(checkpoints, path, b"tool")
     _write(checkpoints, other, b"tool")
     path.write_bytes(b"user") if change == "edit" else path.unlink()
-    with pytest.raises(RestoreConflictError, match="by somebody else after checkpoint c1") as refused:
+    with pytest.raises(RestoreConflictError, match="by another program after checkpoint c1") as refused:
         checkpoints.restore(first)
     assert refused.value.code == "restore_conflict"
     assert str(path) in refused.value.reasons[0]
@@ -81,7 +81,7 @@ def test_a_write_whose_end_nobody_noted_is_refused(session: Path, work: Path) ->
     first = Checkpoints(session).before_write(path, tool="write_file")
     assert Checkpoints(session).plan(first.id).changes == ()
     path.write_bytes(b"half")
-    with pytest.raises(RestoreConflictError, match="nobody has noted what it was after the write of checkpoint c1"):
+    with pytest.raises(RestoreConflictError, match="its state after checkpoint c1 was not recorded"):
         Checkpoints(session).restore(first.id)
     Checkpoints(session).restore(first.id, force=True)
     assert path.read_bytes() == b"before"
@@ -134,7 +134,7 @@ def test_large_files_are_noted_and_not_kept(session: Path, work: Path) -> None:
     _write(checkpoints, small, b"z")
     assert not checkpoints.list()[0].before[0].is_kept
     assert list((session / "checkpoints/files").glob("?" * 64)) == []
-    with pytest.raises(RestoreConflictError, match="2,000 bytes, too many to be kept"):
+    with pytest.raises(RestoreConflictError, match="2,000 bytes, too many to store"):
         checkpoints.restore(first)
     restored = checkpoints.restore(first, force=True)
     assert len(restored.left) == 1
@@ -176,7 +176,7 @@ def test_when_one_file_cannot_be_put_back_none_is_changed(session: Path, work: P
     _write(checkpoints, work / "dir/f", None)
     (work / "dir").rmdir()
     (work / "dir").write_bytes(b"in the way")
-    with pytest.raises(CheckpointError, match="cannot be put back: Not a directory") as failed:
+    with pytest.raises(CheckpointError, match="cannot be restored: Not a directory") as failed:
         checkpoints.restore(first)
     assert failed.value.code == "checkpoint_failed"
     assert (work / "a").read_bytes() == b"after"
@@ -215,7 +215,7 @@ def test_a_restore_that_stops_half_way_can_be_gone_on_with(
         rename(source, target, **folders)
 
     monkeypatch.setattr(os, "rename", refusing)
-    with pytest.raises(CheckpointError, match="only 1 file of 2 could be put back: Input/output error"):
+    with pytest.raises(CheckpointError, match="only 1 file of 2 could be restored: Input/output error"):
         checkpoints.restore(first)
     monkeypatch.undo()
     assert sorted(path.name for path in work.iterdir()) == ["a", "b"]

@@ -218,7 +218,7 @@ def test_a_session_without_checkpoints_has_none_and_nothing_is_made(session: Pat
     with pytest.raises(CheckpointNotFoundError, match=r"no checkpoint 'c1' .* has written no files"):
         checkpoints.plan("c1")
     assert list(session.iterdir()) == []
-    with pytest.raises(CheckpointError, match="there is no folder"):
+    with pytest.raises(CheckpointError, match=r"the folder of the session, .*, is missing"):
         Checkpoints(tmp_path / "gone").before_write(session / "f", tool="write_file")
     assert not (tmp_path / "gone").exists()
 

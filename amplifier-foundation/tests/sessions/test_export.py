@@ -162,9 +162,9 @@ def test_formats_are_named(session: SessionSummary, tmp_path: Path) -> None:
     """An unknown format is an error with a suggestion, and so is an ending that tells none."""
     with pytest.raises(ExportError, match="did you mean 'jsonl'"):
         export(session, tmp_path / "x", "jsonll")  # type: ignore[arg-type]
-    with pytest.raises(ExportError, match="which format"):
+    with pytest.raises(ExportError, match="unknown format"):
         export(session, tmp_path / "x.pdf")
-    with pytest.raises(ExportError, match="which format"):
+    with pytest.raises(ExportError, match="unknown format"):
         export(session, tmp_path)
 
 

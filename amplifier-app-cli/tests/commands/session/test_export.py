@@ -54,7 +54,7 @@ def test_an_export_overwrites_only_with_force(give: Give, made: Made, project: P
     assert give("export", ONE, "-o", "folder").stdout == f"folder/{ONE}.md\n"
     unknown = give("export", ONE, "-o", "out.pdf")
     assert unknown.exit_code == 1
-    assert "which format" in unknown.stderr
+    assert "unknown format" in unknown.stderr
 
 
 def test_an_export_to_standard_output_is_the_export_alone(amplifier: Amplifier, made: Made, project: Path) -> None:

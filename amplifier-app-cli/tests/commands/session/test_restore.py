@@ -113,9 +113,9 @@ def test_change_of_another_program_is_kept_unless_forced(give: Give, written: Pa
     refused = give("restore", ONE, "c1", "-y", "--format", "json")
     assert refused.exit_code == 1
     assert json.loads(refused.stdout)["code"] == "restore_conflict"
-    assert f"{project}/kept was changed by somebody else after checkpoint c2" in refused.stderr
+    assert f"{project}/kept was changed by another program after checkpoint c2" in refused.stderr
     assert (project / "new/file").exists()
-    assert "changed by somebody else" in give("restore", ONE, "c1", "--dry-run").stderr
+    assert "changed by another program" in give("restore", ONE, "c1", "--dry-run").stderr
     assert give("restore", ONE, "c1", "-y", "--force").exit_code == 0
     assert _kept(project) == "0"
     assert give("restore", ONE, "c4", "-y").exit_code == 0
