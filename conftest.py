@@ -83,7 +83,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.fixture(autouse=True)
 def _no_secrets_of_other_tests() -> None:
     """Let what one test made known as a secret be masked in no other one."""
-    process = sys.modules.get("amplifier_kit.guard.redaction.shared_redactor")
+    process = sys.modules.get("amplifier_kit.guard.redaction.redactor")
     if process is not None:
         process.secret_sources.clear()
         process._known.clear()

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from amplifier_kit.guard.redaction.token_formats import TOKEN_FORMATS
+from amplifier_kit.guard.redaction.formats import token_formats
+from amplifier_testing.tokens import example_token
 
 ALPHABET = string.ascii_letters + string.digits
 
@@ -158,8 +159,8 @@ def _files(chance: random.Random, add: Add, token: Token) -> str:
         return "\n".join(token(64) for _ in range(3))
 
     where = "tool output"
-    forms = chance.sample([form for form in TOKEN_FORMATS if not form.keep and not form.before], 2)
-    tokens = [form.example(form.marks.split()[0], chance) for form in forms]
+    forms = chance.sample([form for form in token_formats() if not form.keep and not form.before], 2)
+    tokens = [example_token(form, form.marks.split()[0], chance) for form in forms]
     return f"""
 machine example.com login gardener password {add(".netrc", where, word())}
 db.example.com:5432:garden:gardener:{add(".pgpass", where, word())}

@@ -33,6 +33,7 @@ ALLOWED: Final = {
     "hooks-status-context/amplifier_module_hooks_status_context/_filtered.py": ".gitattributes, no link followed",
     "hooks-status-context/amplifier_module_hooks_status_context/_repository.py": "git, in a folder that was judged",
     "provider-local/amplifier_module_provider_local/gguf.py": "a model's file; its head alone is read, into no prompt",
+    "tool-bash/amplifier_module_tool_bash/_output.py": "new files, in a folder of the session",
     "tool-filesystem/amplifier_module_tool_filesystem/_folder.py": _PLACE,
     "tool-filesystem/amplifier_module_tool_filesystem/_missing.py": _PLACE,
     "tool-mcp/amplifier_module_tool_mcp/_cache.py": "Amplifier's own cache; no config names it",

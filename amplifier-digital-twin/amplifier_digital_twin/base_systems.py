@@ -129,7 +129,7 @@ def check_names(packages: Sequence[str]) -> tuple[str, ...]:
 
 async def check_host_packages(packages: Sequence[str]) -> None:
     """Raise TwinError, naming all of them, when Debian packages that the base `host` needs are not installed."""
-    from amplifier_kit.guard.processes.command import run_command
+    from amplifier_kit.guard.processes.launch import run_command
 
     names = check_names(packages)
     if not names:
@@ -272,7 +272,7 @@ async def _debootstrap(
 
 
 async def _build(argv: Sequence[str], suite: str, environment: dict[str, str]) -> None:
-    from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
+    from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
     program = os.path.basename(argv[0])
     remedy = "try again when the host's Debian mirror can be reached, or use the base `host`"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplifier_foundation.errors import DocumentError
-from amplifier_kit.guard.regular_file import read_regular
+from amplifier_kit.guard.private_files import read_regular
 
 _FENCE = "---"
 #: How deep values may be nested, and how many there may be in one file.

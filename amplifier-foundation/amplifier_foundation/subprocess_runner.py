@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from amplifier_core.plan import check_outline, plan_modules
 from amplifier_foundation.paths import Home
-from amplifier_kit.guard.processes.command import CommandResult, CommandTimeoutError, run_program
+from amplifier_kit.guard.processes.launch import CommandResult, CommandTimeoutError, run_program
 from amplifier_kit.threads import run_stoppable
 
 #: The variables that programs need to run at all, and ours to find its files.

@@ -19,7 +19,7 @@ from amplifier_foundation.documents import Document, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError
 from amplifier_foundation.files import locked, rewrite_file
 from amplifier_foundation.merge import copied
-from amplifier_kit.guard.regular_file import read_regular
+from amplifier_kit.guard.private_files import read_regular
 
 #: Mapping keys and list indexes that lead to a value.
 Place = tuple[str | int, ...]

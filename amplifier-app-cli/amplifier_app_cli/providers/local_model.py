@@ -114,7 +114,7 @@ async def _try(folder: Path, environ: Mapping[str, str]) -> None:
     import sys
 
     from amplifier_foundation.sources.install import output_tail
-    from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
+    from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
     code = f"import sys; sys.path.append({str(folder)!r}); import xllamacpp; xllamacpp.Server"
     try:

@@ -13,8 +13,7 @@ from amplifier_digital_twin.services.git_command import run_git
 from amplifier_digital_twin.value import Value
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.git import Repository
-    from amplifier_kit.guard.git.config import RepositorySettings
+    from amplifier_kit.guard.git import Repository, RepositorySettings
 
 _HEX: Final = re.compile(r"[0-9a-f]{7,64}")
 _BRANCHES: Final = "refs/heads/"
@@ -146,8 +145,7 @@ class GitSource(Value):
 
 
 def _settings(found: Repository) -> RepositorySettings:
-    from amplifier_kit.guard.git import GitMissingError, find_git
-    from amplifier_kit.guard.git.config import read_repository_settings
+    from amplifier_kit.guard.git import GitMissingError, find_git, read_repository_settings
 
     try:
         return read_repository_settings(

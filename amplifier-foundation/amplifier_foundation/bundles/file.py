@@ -15,7 +15,7 @@ from amplifier_foundation.bundles.layer import Layer, Namer, Owner
 from amplifier_foundation.documents import Document, read_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import COMPOSE, merge_modules
-from amplifier_kit.guard.regular_file import read_regular
+from amplifier_kit.guard.private_files import read_regular
 
 #: What the name of a bundle file may end with.
 SUFFIXES: Final = (".md", ".yaml", ".yml")

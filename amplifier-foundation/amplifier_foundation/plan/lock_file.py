@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
 from amplifier_foundation.files import make_private, replace_file
 from amplifier_foundation.paths import Home
-from amplifier_kit.guard.regular_file import read_regular
+from amplifier_kit.guard.private_files import read_regular
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched

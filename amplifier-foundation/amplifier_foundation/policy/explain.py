@@ -67,8 +67,7 @@ def _unknown(permissions: Permissions, action: str, details: Mapping[str, Any]) 
 
 def _refused_by_tool(permissions: Permissions, action: str, details: Mapping[str, Any]) -> Iterator[str]:
     """Say of addresses that no rule opens that the tool itself refuses them."""
-    from amplifier_kit.guard.network.addresses import is_public
-    from amplifier_kit.guard.network.hosts import is_address
+    from amplifier_kit.guard.network import is_address, is_public
 
     known = facts(known_action(action, details), named_details(action, details), permissions.project)
     for host in known.hosts if known.action == "network.fetch" else ():

@@ -23,7 +23,7 @@ from amplifier_foundation.policy.policy_file import (
 from amplifier_foundation.policy.protected_files import as_writing, guards
 from amplifier_kit.guard.policy import Decision, Facts, Problem, Rule, RuleSet, Verdict, facts, suggest
 from amplifier_kit.guard.policy.facts import KNOWN_TOOLS
-from amplifier_kit.guard.policy.glob import compiled
+from amplifier_kit.guard.policy.paths import compiled
 
 #: How strict a verdict is; no verdict is a denial.
 STRICTNESS: Final[Mapping[Verdict | None, int]] = {"allow": 0, "ask": 1, "deny": 2, None: 2}

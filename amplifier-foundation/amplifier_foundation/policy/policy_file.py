@@ -10,7 +10,7 @@ from amplifier_foundation.documents import Document, Unreadable, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
 from amplifier_foundation.paths import Home
 from amplifier_kit.guard.policy import Problem, Rule, parse_rules
-from amplifier_kit.guard.regular_file import read_regular
+from amplifier_kit.guard.private_files import read_regular
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer
@@ -160,7 +160,7 @@ def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterabl
     It may also read what its bundles bring for it, below their roots `bundles`: texts, skills, agents, behaviors. What
     is on record of the project's sessions, its own and earlier ones, it may read when somebody allows it.
     """
-    from amplifier_kit.guard.policy.glob import escaped
+    from amplifier_kit.guard.policy.paths import escaped
 
     places = {session / _OUTPUT: "reading what a command printed"} if session is not None else {}
     places |= {root / name: "reading what the bundle brings" for root in bundles for name in _CONTENT}

@@ -162,7 +162,7 @@ class RememberedRules:
 
 def scoped(rule: Rule, scope: str, project: Path) -> Rule:
     """Return a rule as it must be written in a scope to mean the same: the user's rules are not about one project."""
-    from amplifier_kit.guard.policy.glob import escaped
+    from amplifier_kit.guard.policy.paths import escaped
 
     if scope != "user" or rule.path is None or rule.path.startswith(("/", "~")):
         return rule

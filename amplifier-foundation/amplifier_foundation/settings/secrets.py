@@ -84,7 +84,7 @@ def _is_secret(name: str | None, value: str | int | float) -> bool | None:
     """Return True for a secret, False for a text that contains one, None for neither."""
     from amplifier_kit.guard.redaction import MASK, live_values_from_plan
     from amplifier_kit.guard.redaction.field_names import may_be_secret
-    from amplifier_kit.guard.redaction.token_formats import mask_tokens
+    from amplifier_kit.guard.redaction.formats import mask_tokens
 
     if not isinstance(value, str):
         return True if name is not None and may_be_secret(name, value) else None

@@ -25,7 +25,7 @@ from amplifier_foundation.settings.scopes import (
     scope_file,
 )
 from amplifier_foundation.settings.variables import Expanded, expand
-from amplifier_kit.guard.regular_file import read_regular
+from amplifier_kit.guard.private_files import read_regular
 
 #: The scope of settings that the program was given for this run, from no file.
 GIVEN = "given"

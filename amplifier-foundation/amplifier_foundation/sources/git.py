@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
 from amplifier_foundation.sources.uri import SourceUri, without_secrets
 from amplifier_kit.guard.git import GitMissingError, fetch_command, fetch_environment
-from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
+from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
 #: How many seconds one attempt may take, unless the variable of this name says otherwise.
 TIMEOUT: Final = 300.0

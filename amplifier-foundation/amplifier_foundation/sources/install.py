@@ -20,7 +20,7 @@ from typing import Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import FileBusyError, locked
-from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
+from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
 #: Seconds one installation may take unless $AMPLIFIER_INSTALL_TIMEOUT_S says otherwise.
 DEFAULT_TIMEOUT: Final = 600.0

@@ -10,7 +10,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.settings import KeyEntry, KeysError, KeyStore
 from amplifier_kit.guard.processes import command_environment
-from amplifier_kit.guard.redaction import shared_redactor
+from amplifier_kit.guard.redaction import redactor
 
 SECRET = "sk-0123456789-hunter2"
 
@@ -47,12 +47,12 @@ def test_the_environment_wins(home: Home) -> None:
 
 def test_no_command_is_given_a_key(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that is kept or loaded is in the environment of no command, whatever its name and value."""
-    monkeypatch.setattr(shared_redactor, "_known", {})
-    monkeypatch.setattr(shared_redactor, "_key_names", set())
+    monkeypatch.setattr(redactor, "_known", {})
+    monkeypatch.setattr(redactor, "_key_names", set())
     keys = KeyStore(home, {})
     keys.set("ACME_LOGIN", "tr0ub4dor and more")
     keys.set("ACME_REGION", "north")
-    shared_redactor._key_names.clear()  # as in a process that has not set them
+    redactor._key_names.clear()  # as in a process that has not set them
     environ = {"PATH": "/bin", "ACME_REGION": "south", "COPY": "tr0ub4dor and more"}
     KeyStore(home, environ).apply(environ)
     given, withheld = command_environment((), environ)

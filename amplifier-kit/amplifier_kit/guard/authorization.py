@@ -1,19 +1,20 @@
-"""Ask the session whether an action may happen; a session that cannot be asked allows nothing.
+"""What a session allows: the action of a tool call, the permission for it, and the paths that rules hide.
 
-There is one exception, for these modules in the published program: its kernel has no policies, so that a module which
-insisted on one could do nothing there. Its own safeguards still hold: the paths and hosts that the module's config
-allows, and the verdicts of hooks on `tool:pre`, are checked before this function is called. It grants the rest with a
-warning, once per session. On our own kernel that branch is never taken.
+A session that cannot be asked allows nothing. There is one exception, for these modules in the published program: its
+kernel has no policies, so that a module which insisted on one could do nothing there. Its own safeguards still hold:
+the paths and hosts that the module's config allows, and the verdicts of hooks on `tool:pre`, are checked before. The
+rest is granted with a warning, once per session. On our own kernel that branch is never taken.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Permission", "authorize", "kernel_has_policies"]
+from amplifier_kit.awaitable import plain_result
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,46 @@ _WARNING: Final = (
 )
 #: The sessions that were warned about.
 _warned: set[str] = set()
+
+
+# --- the action of a call ---
+
+
+def action_of(tool: Any, name: str, tool_input: Mapping[str, Any]) -> str:
+    """Return the action of a call, by which rules judge it: `action_for(input)` of the tool, `action`, `tool.<name>`.
+
+    A tool whose action depends on its input has the method `action_for`. If it fails, or returns anything but a text,
+    it counts as missing.
+    """
+    ask = getattr(tool, "action_for", None)
+    action: Any = None
+    if callable(ask):
+        try:
+            action = plain_result(ask(dict(tool_input)))
+        except Exception as error:
+            logger.error("action_for() of tool '%s' failed: %s", name, error, exc_info=error)
+    if not isinstance(action, str) or not action:
+        action = getattr(tool, "action", None)
+    return action if isinstance(action, str) and action else f"tool.{name}"
+
+
+def question_of(tool: Any, call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the details of a call's request for permission: tool, input, id and working directory.
+
+    Relative paths start in the tool's `working_dir`, if it has one, else in the project.
+    """
+    details = {key: call.get(key) for key in ("tool_name", "tool_input", "tool_call_id")}
+    try:
+        folder = getattr(tool, "working_dir", None)
+    except Exception as error:
+        logger.error("working_dir of tool '%s' failed: %s", call.get("tool_name"), error, exc_info=error)
+        return details
+    if isinstance(folder, str | Path) and str(folder):
+        details["working_dir"] = str(folder)
+    return details
+
+
+# --- permission ---
 
 
 class Permission(NamedTuple):
@@ -62,3 +103,54 @@ def _grant_without_policies(coordinator: Any) -> Permission:
         _warned.add(session)
         logger.warning(_WARNING, session)
     return Permission(True, "this kernel has no policies")
+
+
+# --- hidden paths ---
+
+#: An app with rules offers `(tool_name) -> is_hidden`, where `is_hidden(path)` returns whether a rule asks for a real
+#: path or denies it; None when no rule is about paths. `is_hidden.within(place)`, if present, returns the same for a
+#: place that the call was allowed to look at.
+CAPABILITY: Final = "policy.hidden"
+
+IsHidden = Callable[[str], bool]
+
+
+class HidingError(Exception):
+    """Which paths the rules hide is unknown: then nothing may be shown."""
+
+    code = "denied"
+
+
+def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
+    """Return a check whether `tool` must not show a path at or below `place`; None when nothing is hidden.
+
+    For tools that look at more places than their call names: `place` was decided on with the call. Paths are absolute,
+    with all links followed. This function and the check raise HidingError when the session fails to answer.
+    """
+    get = getattr(coordinator, "get_capability", None)
+    ask = get(CAPABILITY) if callable(get) else None
+    if ask is None:
+        return None
+    try:
+        found = plain_result(ask(tool))
+        within = getattr(found, "within", None)
+        is_hidden = found if within is None else within(place)
+    except Exception as error:
+        raise _hiding_failed(error) from error
+    if is_hidden is None:
+        return None
+    if not callable(is_hidden):
+        raise HidingError(f"cannot find out which paths the rules restrict: {is_hidden!r:.200} is not callable")
+
+    def check(path: str) -> bool:
+        try:
+            # Anything but a clear no hides.
+            return plain_result(is_hidden(path)) is not False
+        except Exception as error:
+            raise _hiding_failed(error) from error
+
+    return check
+
+
+def _hiding_failed(error: Exception) -> HidingError:
+    return HidingError(f"cannot find out which paths the rules restrict: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Write the files that Amplifier keeps: for their owner alone, without secrets, and never half.
+"""Write the files that Amplifier keeps: for their owner alone, without secrets, and never half. Read any file safely.
 
 Every file below `$AMPLIFIER_HOME` is written by this module or by one of the few that `tests/test_writers.py` lists,
 each with its reason. All content is masked here, whether or not the caller has masked it: content without secrets is
@@ -9,22 +9,15 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-__all__ = [
-    "append",
-    "make_private",
-    "masked",
-    "open_private",
-    "replace_file",
-    "replace_unmasked",
-    "secret_sources",
-    "write_unmasked",
-]
-
+#: No configuration that a person has written is larger.
+LARGEST: Final = 16 << 20
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 #: Functions that return more secrets, such as a user's keys; called before the first file is masked.
 secret_sources: list[Callable[[], Iterable[str]]] = []
@@ -125,3 +118,24 @@ def make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
     except FileExistsError as error:  # a file or the like
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
+
+
+def read_regular(path: str | os.PathLike[str], limit: int = LARGEST, *, follow: bool = True) -> bytes:
+    """Return the content of a file in an untrusted place, without blocking on a pipe or reading a device forever.
+
+    Raises OSError if it is not a regular file or has more than `limit` bytes, and without `follow` if it is a link.
+    """
+    number = os.open(path, _READ if follow else _READ | os.O_NOFOLLOW)
+    try:
+        mode = os.fstat(number).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        with open(number, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(number)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", os.fspath(path))
+    return data

@@ -65,8 +65,7 @@ def http_options(library: Any, base_url: str, *, timeout: float, idle: float | N
 
 
 def _proxy(base_url: str) -> str | None:
-    from amplifier_kit.guard.network.hosts import MalformedError
-    from amplifier_kit.guard.network.urls import parse_url, proxy_for
+    from amplifier_kit.guard.network import MalformedError, parse_url, proxy_for
 
     try:
         target = parse_url(base_url)

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED
 from amplifier_core.models import HookResult
-from amplifier_kit.guard.authorization import kernel_has_policies
-from amplifier_kit.guard.tool_action import action_of, question_of
+from amplifier_kit.guard.authorization import action_of, kernel_has_policies, question_of
 from amplifier_module_hooks_approval._policy import ApprovalPolicy, risk_of
 from amplifier_module_hooks_approval._provider import Answer, ProviderClient, Question
 

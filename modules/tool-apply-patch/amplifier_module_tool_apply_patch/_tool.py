@@ -132,7 +132,7 @@ class ApplyPatch:
     ) -> list[str]:
         places = [place for step in steps for place in (step.place, step.target) if place is not None]
         try:
-            with exclusive_access(place.path for place in places):
+            with exclusive_access:
                 for step in steps:
                     draft.add(step)
                 return self._workspace.write(call, draft.changes(), written, stop)

@@ -9,14 +9,13 @@ from typing import Any, Final
 from amplifier_kit.guard.processes import (
     CommandSpec,
     Outcome,
-    Output,
-    OutputFolder,
     RunningCommand,
     StartError,
     start,
     to_end,
 )
 from amplifier_kit.guard.sandbox import SandboxSetup
+from amplifier_module_tool_bash._output import OutputFolder, SavedOutput
 
 #: Jobs that may run at the same time.
 MOST_JOBS: Final = 32
@@ -27,7 +26,9 @@ _MOST_ENDED: Final = 100
 class Job:
     """One command in the background."""
 
-    def __init__(self, command: str, running: RunningCommand, output: Output, pid: int, setup: SandboxSetup) -> None:
+    def __init__(
+        self, command: str, running: RunningCommand, output: SavedOutput, pid: int, setup: SandboxSetup
+    ) -> None:
         self.command = command
         self.output = output
         self.pid = pid
@@ -105,7 +106,7 @@ class Jobs:
 
         Raises OSError when the file cannot be created, and StartError.
         """
-        output = Output(limit, folder, name="job", is_always_kept=True)
+        output = SavedOutput(limit, folder, name="job", is_always_kept=True)
         try:
             running = start(spec, output)
         except BaseException:

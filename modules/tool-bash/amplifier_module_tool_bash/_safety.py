@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from amplifier_kit.guard.policy.simple_commands import SimpleCommand, TooDeepError, simple_commands
+from amplifier_module_tool_bash._commands import SimpleCommand, TooDeepError, simple_commands
 from amplifier_module_tool_bash._config import BashConfig
 
 # What stands between the brackets has a bound: one that is not closed is not looked for to the end, again and again.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.processes import CommandSpec, Output, OutputFolder, StartError, command_environment, run
+from amplifier_kit.guard.processes import CommandSpec, StartError, command_environment, run
 from amplifier_kit.guard.processes.programs import find_program
 from amplifier_kit.guard.sandbox import EVENTS as SANDBOX_EVENTS
 from amplifier_kit.guard.sandbox import (
@@ -23,6 +23,7 @@ from amplifier_module_tool_bash._box import Box
 from amplifier_module_tool_bash._call import Call, InvalidCallError, TooLongError, input_schema
 from amplifier_module_tool_bash._config import BashConfig
 from amplifier_module_tool_bash._jobs import MOST_JOBS, Jobs
+from amplifier_module_tool_bash._output import OutputFolder, SavedOutput
 from amplifier_module_tool_bash._progress import EVERY, TOOL_PROGRESS, progress
 from amplifier_module_tool_bash._result import failure, finished
 from amplifier_module_tool_bash._safety import Safety
@@ -175,8 +176,8 @@ class BashTool:
         limit = self._settings.max_output_bytes
         async with self._slots:
             folder = self._folder()
-            stdout = Output(limit, folder, name="stdout")
-            stderr = Output(limit, folder, name="stderr")
+            stdout = SavedOutput(limit, folder, name="stdout")
+            stderr = SavedOutput(limit, folder, name="stderr")
             spec, setup = await self._spec(call.command)
             try:
                 async with progress(self._coordinator, self.name, (stdout, stderr), self._progress_every):

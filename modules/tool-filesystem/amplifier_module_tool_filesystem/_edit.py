@@ -93,7 +93,7 @@ class EditFile:
         self, call: FileCall, place: Place, replacement: _Replacement, written: list[Written], stop: threading.Event
     ) -> _Done:
         settings = self._workspace.settings
-        with place, exclusive_access([place.path]):
+        with place, exclusive_access:
             if check_writable(place, settings.writing).status is None:
                 hidden = self._workspace.hiding(self.name, place)
                 raise missing(place, "Use write_file to make a new file.", hidden)

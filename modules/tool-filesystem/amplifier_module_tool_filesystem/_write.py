@@ -94,7 +94,7 @@ class WriteFile:
     def _write(
         self, call: FileCall, place: Place, content: str, written: list[Written], stop: threading.Event
     ) -> _Done:
-        with place, exclusive_access([place.path]):
+        with place, exclusive_access:
             before = check_writable(place, self._workspace.settings.writing)
             with discloses(place.path):
                 form = _encode_like(place, before, content)

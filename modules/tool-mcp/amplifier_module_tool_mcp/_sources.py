@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.awaitable import plain_result
-from amplifier_kit.guard.regular_file import read_regular
+from amplifier_kit.guard.private_files import read_regular
 from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
 
 VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"

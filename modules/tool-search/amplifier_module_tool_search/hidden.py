@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from amplifier_kit.guard.hidden_paths import HidingError, hiding
+from amplifier_kit.guard.authorization import HidingError, hiding
 from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.place import Place
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from amplifier_kit.config import read_config
-from amplifier_kit.guard.network import Guard
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
+from amplifier_module_tool_web.guard import Guard
 from amplifier_module_tool_web.progress import EVENT
 from amplifier_module_tool_web.search import CAPABILITY, WebSearchTool
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import httpcore2
 
-from amplifier_kit.guard.network import Endpoint, Guard
+from amplifier_kit.guard.network import Endpoint
+from amplifier_module_tool_web.guard import Guard
 
 
 class GuardedBackend(httpcore2.AnyIOBackend):

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from amplifier_kit.guard.network import AddressRefusedError, Guard, MalformedError, Target, parse_authority, proxy_for
+from amplifier_kit.guard.network import MalformedError, Target, parse_authority, proxy_for
 from amplifier_module_tool_web.failure import Failure
+from amplifier_module_tool_web.guard import AddressRefusedError, Guard
 
 if TYPE_CHECKING:
     import ssl

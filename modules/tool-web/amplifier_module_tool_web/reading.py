@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from amplifier_kit.guard.processes.command import CommandTimeoutError, run_program
+from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_web.plain import plain_text
 

@@ -50,7 +50,7 @@ class SavedFile:
         written: list[Written] = []
 
         def work(stop: threading.Event) -> list[str]:
-            with exclusive_access([self._place.path]):
+            with exclusive_access:
                 return self._workspace.write(self._call, [change], written, stop)
 
         try:

@@ -18,12 +18,12 @@ import pytest
 
 from amplifier_core.testing import EventRecorder, MockCoordinator
 from amplifier_kit.config import read_config
-from amplifier_kit.guard.network import Guard
 from amplifier_module_tool_web import reading
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
+from amplifier_module_tool_web.guard import Guard
 
 Handle = Callable[[BaseHTTPRequestHandler], None]
 

@@ -11,7 +11,7 @@ import pytest
 SAVES = """
 import asyncio, json, pathlib, sys
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.guard.network import Guard
+from amplifier_module_tool_web.guard import Guard
 from amplifier_kit.config import read_config
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains

@@ -102,7 +102,7 @@ async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) 
     from amplifier_foundation.sources.git import git_login
     from amplifier_foundation.sources.uri import without_secrets
     from amplifier_kit.guard.git import fetch_command, fetch_environment
-    from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
+    from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
     ref = source.ref
     names = ["HEAD"] if ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}"]

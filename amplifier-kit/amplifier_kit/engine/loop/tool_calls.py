@@ -40,7 +40,7 @@ from amplifier_kit.engine.loop.reply import Call
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
 from amplifier_kit.engine.pairing import tool_result
 from amplifier_kit.engine.tasks import GRACE, TimedOut, cancel_and_wait, dispatched, run_bounded, run_to_end, start
-from amplifier_kit.guard.tool_action import action_of, question_of
+from amplifier_kit.guard.authorization import action_of, question_of
 
 logger = logging.getLogger(__name__)
 

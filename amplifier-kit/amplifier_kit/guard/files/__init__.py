@@ -1,8 +1,19 @@
 """Read and write files below allowed folders, without following links unchecked or leaving half-written files."""
 
 from amplifier_kit.guard.files.changes import Change, Stopped, apply_changes, check_writable, exclusive_access
-from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error, discloses, reach, shown
-from amplifier_kit.guard.files.read import LARGEST_TEXT, Snapshot, open_file, read_content
+from amplifier_kit.guard.files.place import (
+    LARGEST_TEXT,
+    FileError,
+    Place,
+    Roots,
+    Snapshot,
+    as_file_error,
+    discloses,
+    open_file,
+    reach,
+    read_content,
+    shown,
+)
 from amplifier_kit.guard.files.text import (
     SAMPLE,
     LineMatch,

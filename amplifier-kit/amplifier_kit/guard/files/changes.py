@@ -2,8 +2,7 @@
 
 All new content is on disk before the first file changes, so a full disk fails the call before any change. If a later
 file fails anyway, the earlier ones are restored. A process that is killed in between leaves every file complete, either
-old or new. Where the system supports it, new content has no name until it is moved into place, so a killed process
-leaves nothing behind.
+old or new, and at most a hidden temporary file.
 """
 
 from __future__ import annotations
@@ -12,20 +11,15 @@ import errno
 import os
 import stat
 import threading
-import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error
-from amplifier_kit.guard.files.read import Snapshot
+from amplifier_kit.guard.files.place import FileError, Place, Roots, Snapshot, as_file_error
 
 _CHUNK: Final = 1 << 20
-_NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0)
-#: Errors of file systems without O_TMPFILE.
-_UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A write drops the capabilities of a program, so they are not copied.
 _DROPPED: Final = ("security.capability",)
 
@@ -34,27 +28,8 @@ class Stopped(Exception):
     """The caller cancelled the work; nothing was changed."""
 
 
-class _Lock:
-    """A lock that is dropped when no thread holds or wants it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
-_locks: weakref.WeakValueDictionary[Path, _Lock] = weakref.WeakValueDictionary()
-_locks_lock = threading.Lock()
-
-
-@contextmanager
-def exclusive_access(paths: Iterable[Path]) -> Iterator[None]:
-    """Keep other threads of this process from changing the same files between reading and writing them."""
-    with ExitStack() as stack:
-        for path in sorted(set(paths)):
-            with _locks_lock:
-                lock = _locks.setdefault(path, _Lock())
-            stack.callback(lambda held: None, lock)
-            stack.enter_context(lock.lock)
-        yield
+#: Held from reading files to writing them, so that no other thread of this process changes them in between.
+exclusive_access: Final = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -223,10 +198,10 @@ class Staged:
         left.
         """
         self._folder = os.dup(place.folder)
+        self._name = hidden_name()
         self._file = -1
-        self._name: str | None = None
         try:
-            self._open(0o666 if like is None else 0o600)
+            self._file = os.open(self._name, _NEW, 0o666 if like is None else 0o600, dir_fd=self._folder)
             view = memoryview(content)
             while view:
                 if stop.is_set():
@@ -244,39 +219,27 @@ class Staged:
     def put(self, folder: int, name: str, *, is_new: bool) -> None:
         """Move the content into place atomically; with `is_new`, never over an existing file. Raises OSError."""
         if is_new:
-            self._link(folder, name)
-            return
-        fresh = hidden_name()
-        self._link(folder, fresh)
-        try:
-            os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            os.unlink(fresh, dir_fd=folder)
-            raise
+            try:
+                os.link(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
+                os.unlink(self._name, dir_fd=self._folder)
+                return
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without hard links
+                if os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
+        os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
 
     def discard(self) -> None:
         """Remove content that was not put in place; idempotent."""
-        if self._name is not None:
-            with suppress(FileNotFoundError):  # it was moved into place
-                os.unlink(self._name, dir_fd=self._folder)
-            self._name = None
+        if self._folder < 0:
+            return
+        with suppress(FileNotFoundError):  # it was moved into place
+            os.unlink(self._name, dir_fd=self._folder)
         for descriptor in (self._file, self._folder):
             if descriptor >= 0:
                 os.close(descriptor)
         self._file = self._folder = -1
-
-    def _open(self, mode: int) -> None:
-        flags = os.O_WRONLY | os.O_CLOEXEC
-        if _NAMELESS and os.path.isdir("/proc/self/fd"):
-            try:
-                self._file = os.open(".", flags | _NAMELESS, mode, dir_fd=self._folder)
-                return
-            except OSError as error:
-                if error.errno not in _UNSUPPORTED:
-                    raise
-        name = hidden_name()
-        self._file = os.open(name, flags | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=self._folder)
-        self._name = name
 
     def _resemble(self, place: Place, like: os.stat_result) -> None:
         """Copy mode, owner and attributes, the latter two only where this process may."""
@@ -296,21 +259,6 @@ class Staged:
                             os.setxattr(self._file, name, os.getxattr(old, name))
             finally:
                 os.close(old)
-
-    def _link(self, folder: int, name: str) -> None:
-        if self._name is None:
-            # With a folder given, Python follows the link of /proc to the nameless file.
-            os.link(f"/proc/self/fd/{self._file}", name, dst_dir_fd=folder)
-            return
-        try:
-            os.link(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            if os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
-            os.rename(self._name, name, src_dir_fd=self._folder, dst_dir_fd=folder)
-            self._name = None
 
 
 def hidden_name() -> str:

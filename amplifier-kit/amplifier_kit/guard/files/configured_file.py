@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.guard.files.place import FileError, Place, Roots, reach
-from amplifier_kit.guard.files.read import LARGEST_TEXT, open_file
+from amplifier_kit.guard.files.place import LARGEST_TEXT, FileError, Place, Roots, open_file, reach
 from amplifier_kit.guard.private_files import open_private, replace_file
 
 #: `(path, root) -> reason`: why the model must not see a file, None when it may. Files below `root` need no rule that

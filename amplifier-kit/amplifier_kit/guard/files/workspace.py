@@ -18,10 +18,9 @@ from pydantic import Field
 from amplifier_core.events import ARTIFACT_READ, ARTIFACT_WRITE
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.config import Config, Paths, PathText
-from amplifier_kit.guard.authorization import authorize
+from amplifier_kit.guard.authorization import HidingError, IsHidden, authorize, hiding
 from amplifier_kit.guard.files.changes import Change, apply_changes
 from amplifier_kit.guard.files.place import FileError, Place, Roots, reach, shown
-from amplifier_kit.guard.hidden_paths import HidingError, IsHidden, hiding
 from amplifier_kit.threads import run_stoppable
 
 logger = logging.getLogger(__name__)

@@ -7,11 +7,10 @@ Nothing here reads a file's content or has default rules. The shell's grammar is
 
 | File | Subject |
 |---|---|
-| `rules.py`, `glob.py` | a rule, the index of rules, the verdict, rules for "always"; patterns |
+| `rules.py` | a rule, the index of rules, the verdict, rules for "always" |
 | `rule_parser.py` | rules from a policy file, and their mistakes |
-| `facts.py`, `paths.py` | the effects of an action, where paths lead |
+| `facts.py`, `paths.py` | the effects of an action; patterns, and where paths lead |
 | `segments.py`, `shell.py`, `words.py` | a shell line, taken apart into commands |
-| `simple_commands.py` | the commands of a line as they are written, for checks that prevent accidents |
 | `wrappers.py`, `hazards.py`, `repositories.py` | programs that run others, hazardous words, foreign repositories |
 | `programs.toml`, `programs.py` | the table of known programs, see docs/policy-programs.md |
 """

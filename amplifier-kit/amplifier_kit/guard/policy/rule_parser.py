@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, facts, parts_of
-from amplifier_kit.guard.policy.glob import tokens
-from amplifier_kit.guard.policy.paths import REFUSED
+from amplifier_kit.guard.policy.paths import REFUSED, tokens
 from amplifier_kit.guard.policy.rules import Example, Rule, RuleError, RuleSet, Verdict
 from amplifier_kit.guard.policy.segments import spans_commands, unreadable
 
@@ -298,7 +297,7 @@ def _path(rule: Rule) -> Mistake | None:
 
 
 def _host(rule: Rule) -> Mistake | None:
-    from amplifier_kit.guard.network.hosts import canonical_host, is_address
+    from amplifier_kit.guard.network import canonical_host, is_address
 
     if rule.host is None or not rule.host.startswith("*.") or not is_address(canonical_host(rule.host[2:])):
         return None

@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from amplifier_kit.guard.policy.facts import Facts, Part, parts_of
-from amplifier_kit.guard.policy.glob import check_classes, compiled, escaped, literal_prefix, longest_text
-from amplifier_kit.guard.policy.paths import folded, path_matches, pattern_parts, prefix_of, restricted_forms
+from amplifier_kit.guard.policy.paths import (
+    check_classes,
+    compiled,
+    escaped,
+    folded,
+    literal_prefix,
+    longest_text,
+    path_matches,
+    pattern_parts,
+    prefix_of,
+    restricted_forms,
+)
 from amplifier_kit.guard.policy.segments import HOLE, RESERVED, Segment, spans_commands
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -129,7 +139,7 @@ def _check_path(pattern: str) -> None:
 
 
 def _check_host(pattern: str) -> None:
-    from amplifier_kit.guard.network.hosts import MalformedError, canonical_host
+    from amplifier_kit.guard.network import MalformedError, canonical_host
 
     if pattern == "*":
         return
@@ -259,7 +269,7 @@ class _Index:
 
 
 def _host_key(pattern: str) -> str:
-    from amplifier_kit.guard.network.hosts import canonical_host
+    from amplifier_kit.guard.network import canonical_host
 
     if pattern == "*":
         return pattern

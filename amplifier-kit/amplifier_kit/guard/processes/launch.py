@@ -1,17 +1,21 @@
 """Start a process: the only place in the product that creates one. A test fails when a second is added.
 
 Every start names an absolute path (`find_program` finds it), the whole environment and the folder, so that nothing is
-inherited by accident.
+inherited by accident. `run_program` runs a trusted program to its end: git, package installers, our own helpers.
+Untrusted commands run under a supervisor (`running_command`).
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Required, TypedDict, TypeVar, Unpack
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Required, TypedDict, TypeVar, Unpack
 
-from amplifier_kit.guard.processes.programs import Folders, host_environment
+from amplifier_kit.guard.processes.programs import Folders, find_program, host_environment
 
 if TYPE_CHECKING:
     import asyncio
@@ -116,3 +120,155 @@ def make_socket_folder(prefix: str, name: str) -> Path:
         os.rmdir(folder)
         folder = tempfile.mkdtemp(prefix=prefix, dir="/tmp")
     return Path(folder)
+
+
+# --- running a trusted program to its end ---
+
+#: Bytes of output that are kept, from the end: that is where the reason of a failure is.
+OUTPUT_LIMIT: Final = 256 * 1024
+#: Seconds to wait for a killed process; one that hangs in the kernel (a dead network share) is abandoned.
+_KILL_WAIT: Final = 5.0
+#: Seconds between checks whether the program has exited, as another process may keep its output open.
+_POLL_INTERVAL: Final = 0.05
+
+
+class CommandTimeoutError(Exception):
+    """A program did not end in time, and its process group was killed."""
+
+    code: Final = "command_timeout"
+
+    def __init__(self, program: str, seconds: float, output: str) -> None:
+        super().__init__(f"{program} took longer than {seconds:g} s and was stopped")
+        #: Its output so far.
+        self.output = output
+
+
+class CommandResult(NamedTuple):
+    """The exit code and the output of a program; unless the streams are split, `stdout` has both."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes = b""
+
+    @property
+    def output(self) -> str:
+        return self.stdout.decode("utf-8", "replace")
+
+
+async def run_command(
+    argv: Sequence[str], *, timeout: float, env: Mapping[str, str], cwd: Path | None = None, because: str = ""
+) -> CommandResult:
+    """Run a program in a thread, stdout and stderr as one stream; any exit code is a result.
+
+    When the caller is cancelled (KeyboardInterrupt under `asyncio.run` too), the process group is killed before this
+    returns. Raises as `run_program`.
+    """
+    from amplifier_kit.threads import run_stoppable
+
+    def work(stop: threading.Event) -> CommandResult:
+        return run_program(argv, timeout=timeout, environment=env, cwd=cwd, because=because, stop=stop)
+
+    return await run_stoppable(work, grace=None)
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    environment: Mapping[str, str],
+    cwd: Path | None = None,
+    because: str = "",
+    data: bytes | None = None,
+    is_split: bool = False,
+    limit: int | None = None,
+    stop: threading.Event | None = None,
+) -> CommandResult:
+    """Run a program and return its exit code and output.
+
+    data: The bytes on its stdin; by default that is empty.
+    is_split: Keep stderr apart from stdout.
+    limit: Bytes to keep of each stream; OUTPUT_LIMIT by default.
+    stop: Ends the program when set.
+
+    A name without a path is looked up on PATH, outside of the project. The program runs in the root folder, where no
+    settings can be planted; another folder needs a reason (`ProcessOptions`). Raises OSError when it cannot be
+    started, and CommandTimeoutError after `timeout` seconds or when stopped: then its process group has been killed.
+    """
+    program = argv[0] if os.path.isabs(argv[0]) else find_program(argv[0], environment.get("PATH"))
+    if program is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+    stdin = DEVNULL if data is None else memory_file(data)
+    try:
+        process = open_process(
+            [program, *argv[1:]],
+            environment=environment,
+            cwd=os.sep if cwd is None else cwd,
+            because=because,
+            stdin=stdin,
+            stdout=PIPE,
+            stderr=PIPE if is_split else STDOUT,
+        )
+    finally:
+        if stdin != DEVNULL:
+            os.close(stdin)
+    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    try:
+        output = _read(process, streams, OUTPUT_LIMIT if limit is None else limit, time.monotonic() + timeout, stop)
+        if process.returncode is not None:
+            return CommandResult(process.returncode, *output)
+    finally:
+        if process.returncode is None:
+            _kill_group(process)
+        for stream in streams:
+            stream.close()
+    raise CommandTimeoutError(os.path.basename(argv[0]), timeout, output[0].decode("utf-8", "replace"))
+
+
+def _read(
+    process: Process, streams: list[IO[bytes]], limit: int, deadline: float, stop: threading.Event | None
+) -> list[bytes]:
+    """Read until the process has exited, the deadline has passed or `stop` is set; return the end of each stream."""
+    import selectors
+
+    kept = {stream.fileno(): bytearray() for stream in streams}
+
+    def read_chunk(number: int) -> bool:
+        try:
+            data = os.read(number, 65536)
+        except BlockingIOError:
+            return False
+        kept[number] += data
+        if len(kept[number]) > 2 * limit:
+            del kept[number][:-limit]
+        return bool(data)
+
+    with selectors.DefaultSelector() as selector:
+        for number in kept:
+            os.set_blocking(number, False)
+            selector.register(number, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
+            for key, _ in selector.select(min(left, _POLL_INTERVAL)):
+                if not read_chunk(key.fd):
+                    selector.unregister(key.fd)
+            # The exit of the program counts, not the end of its output: a background process may keep that open.
+            if process.poll() is not None:
+                for number in kept:
+                    while read_chunk(number):
+                        pass
+                break
+    return [bytes(data[-limit:]) for data in kept.values()]
+
+
+def _kill_group(process: Process) -> None:
+    """Kill the process group of a program; it has not been waited for, so its id cannot have been reused."""
+    import signal
+    import subprocess
+
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # all have exited; macOS reports a group of zombies as the latter
+    try:
+        process.wait(_KILL_WAIT)
+    except subprocess.TimeoutExpired:
+        pass  # it hangs in the kernel

@@ -4,8 +4,8 @@ Redaction works on copies and never changes what runs. Ids and times are never m
 them. A value that cannot be scrubbed is dropped.
 
 `redactor` walks through data and log records; `stream` does the same for bytes that arrive in pieces. What is masked:
-`field_names` (values under secret names), `known_values` (live secrets), `labels` and `label_rules` (`password=…`),
-`token_formats`, `private_keys` and `personal_data`. `prefilter` keeps all of that fast.
+`field_names` (values under secret names), `known_values` (live secrets), `labels` (`password=…`), and `formats` (tokens
+by the table `tokens.txt`, private keys, personal data). `prefilter` keeps all of that fast.
 """
 
 from amplifier_kit.guard.redaction.field_names import PROTECTED_KEYS, is_secret_name
@@ -15,8 +15,10 @@ from amplifier_kit.guard.redaction.known_values import (
     live_values_from_plan,
 )
 from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
-from amplifier_kit.guard.redaction.redactor import DEFAULT_RULES, Redactor, Scrubbed
-from amplifier_kit.guard.redaction.shared_redactor import (
+from amplifier_kit.guard.redaction.redactor import (
+    DEFAULT_RULES,
+    Redactor,
+    Scrubbed,
     known_keys,
     known_secrets,
     process_redactor,

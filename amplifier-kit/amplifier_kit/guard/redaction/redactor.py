@@ -1,13 +1,16 @@
-"""Make copies without secrets: of any value, and of log records."""
+"""Make copies without secrets: of any value, and of log records; and the redactor that all of a process shares."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import pairwise, repeat
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from amplifier_kit.guard.private_files import secret_sources
 from amplifier_kit.guard.redaction.field_names import (
     ID_KEYS,
     TIME_KEYS,
@@ -19,12 +22,10 @@ from amplifier_kit.guard.redaction.field_names import (
     is_tool_call,
     may_be_secret,
 )
-from amplifier_kit.guard.redaction.known_values import LiveValues
-from amplifier_kit.guard.redaction.label_rules import Found, flag_holds_secret
-from amplifier_kit.guard.redaction.labels import announces_secret, mask_labelled
-from amplifier_kit.guard.redaction.personal_data import mask_pii, may_hold_pii
+from amplifier_kit.guard.redaction.formats import mask_pii, mask_tokens, may_hold_pii, may_hold_token
+from amplifier_kit.guard.redaction.known_values import LiveValues, live_values_from_env
+from amplifier_kit.guard.redaction.labels import Found, announces_secret, flag_holds_secret, mask_labelled
 from amplifier_kit.guard.redaction.prefilter import MASK, Glance
-from amplifier_kit.guard.redaction.token_formats import mask_tokens, may_hold_token
 
 DEFAULT_RULES = ("secrets", "pii-basic")
 
@@ -106,10 +107,6 @@ class Redactor:
         #: Texts without secrets: names and paths recur on many lines, messages in every request.
         self._clean: set[Any] = set()
         self.add_live_values(live_values)
-
-    def add_live_value(self, value: str) -> None:
-        """Mask this value everywhere from now on."""
-        self.add_live_values([value])
 
     def add_live_values(self, values: Iterable[str]) -> None:
         """Mask these values from now on; short ones are left out, since they would mask ordinary words."""
@@ -448,3 +445,64 @@ def without_data(record: Mapping[str, Any]) -> dict[str, Any]:
         if key in RECORD_KEYS and (key == "schema" or isinstance(item, (str, int, float)))
     }
     return {**kept, "data": {}, "redaction": {"applied": False, "error": "scrub_failed"}}
+
+
+# -- the redactor of this process --
+#
+# A file may be written by a module, a session or the program itself, and a secret of one must not reach a file of
+# another, so they share one redactor. It masks secrets; personal data is the log's concern.
+
+#: How many values are remembered at most; the newest are kept.
+_MOST: Final = 2000
+
+_lock: Final = threading.RLock()
+_known: dict[str, None] = {}
+_key_names: set[str] = set()
+_environ: tuple[tuple[str, str], ...] = ()
+_redactor: Redactor | None = None
+
+
+def remember_secrets(values: Iterable[str]) -> None:
+    """Mask these values, from now on, in every file that this process writes."""
+    global _redactor
+    with _lock:
+        fresh = [value for value in dict.fromkeys(values) if isinstance(value, str) and value not in _known]
+        if not fresh:
+            return
+        _known.update(dict.fromkeys(fresh))
+        while len(_known) > _MOST:
+            del _known[next(iter(_known))]
+        if _redactor is not None:
+            _redactor.add_live_values(fresh)
+
+
+def known_secrets() -> tuple[str, ...]:
+    """Return what `remember_secrets` was given."""
+    return tuple(_known)
+
+
+def remember_keys(names: Iterable[str]) -> None:
+    """Treat these environment variables as the user's keys: no command inherits one of them, whatever its name."""
+    with _lock:
+        _key_names.update(names)
+
+
+def known_keys() -> frozenset[str]:
+    """Return the names that `remember_keys` was given."""
+    with _lock:
+        return frozenset(_key_names)
+
+
+def process_redactor() -> Redactor:
+    """Return the redactor for files; it knows the environment as it is now."""
+    global _environ, _redactor
+    with _lock:
+        environ = tuple(os.environ.items())
+        if _redactor is None:
+            for find in secret_sources:
+                _known.update(dict.fromkeys(find()))
+            _redactor = Redactor((*_known, *live_values_from_env(os.environ)), rules=("secrets",))
+        elif environ != _environ:
+            _redactor.add_live_values(live_values_from_env(os.environ))
+        _environ = environ
+        return _redactor

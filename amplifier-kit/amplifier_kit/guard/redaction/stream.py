@@ -30,13 +30,14 @@ _KEY_LINE: Final = re.compile(rb"[A-Za-z0-9+/]{1,100}={0,2}")
 _LEAST_KEY_LINE: Final = 40
 _LINE_ENDS: Final = (b"\n", b"\r")
 #: Where a line that is too long may be cut, and where a secret ends that was too long to be held.
-_SEPARATOR: Final = re.compile(rb"[\s\"'`<>(){}\[\],;|]")
+SEPARATOR: Final = re.compile(rb"[\s\"'`<>(){}\[\],;|]")
 
-#: Invisible in a terminal: colours, titles, cursor movements, overstruck letters, control characters.
-_INVISIBLE: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
-    r"|\x9b[0-?]*[ -/]*[@-~]|[^\n\x08]\x08|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+#: Terminal control sequences: colours, titles, cursor movements.
+ESCAPES: Final = (
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 )
+#: All that is invisible in a terminal: those, overstruck letters, control characters.
+_INVISIBLE: Final = re.compile(rf"{ESCAPES}|[^\n\x08]\x08|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CONTROLS: Final = bytes((*range(9), 11, 12, *range(14, 32), 127))
 _TEXT: Final = bytes((9, 10, 13, *range(32, 127)))
 _SAMPLE: Final = 2048
@@ -97,7 +98,7 @@ class RedactingStream:
 
     def _skip(self) -> bool:
         """Drop the rest of a secret that was too long to hold; return whether its end has arrived."""
-        end = _SEPARATOR.search(self._pending)
+        end = SEPARATOR.search(self._pending)
         del self._pending[: end.start() if end else len(self._pending)]
         self._is_inside = end is None
         return end is not None
@@ -220,7 +221,7 @@ def _belongs_to_key(line: bytes) -> bool:
 def _cuts(whole: bytes) -> Iterator[int]:
     """Yield places where an overlong line may be cut, separators first."""
     last = len(whole) - _OVERLAP
-    found = [match.end() for match in _SEPARATOR.finditer(whole, max(0, last - _OVERLAP), last)]
+    found = [match.end() for match in SEPARATOR.finditer(whole, max(0, last - _OVERLAP), last)]
     yield from reversed(found[-4:])
     for cut in range(last, last - 4 * 1024, -1024):
         # Never inside a character.

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from amplifier_kit.guard.processes.command import CommandTimeoutError, run_program
+from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.guard.processes.programs import find_program
 from amplifier_kit.guard.sandbox.system_paths import interpreter
 

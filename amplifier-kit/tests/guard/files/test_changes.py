@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.files import Change, FileError, Roots, Snapshot, Stopped, apply_changes, check_writable, reach
-from amplifier_kit.guard.files import changes as changes_module
 
 
 def _apply(stop: threading.Event, roots: Roots, contents: dict[Path, bytes | None]) -> None:
@@ -93,13 +92,8 @@ def test_readers_keep_what_they_have_open(project: Path, stop: threading.Event) 
         assert reader.read() == b"old"
 
 
-@pytest.mark.parametrize("has_nameless", [True, False])
-def test_without_nameless_files(
-    project: Path, stop: threading.Event, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
-) -> None:
-    """Systems without nameless files write as safely: new, replaced, and nothing left."""
-    if not has_nameless:
-        monkeypatch.setattr(changes_module, "_NAMELESS", 0)
+def test_nothing_else_is_left(project: Path, stop: threading.Event) -> None:
+    """After new and replaced files, no temporary file is left."""
     (project / "old").write_bytes(b"old")
     _apply(stop, Roots(), {project / "old": b"1", project / "sub" / "new": b"2"})
     assert _tree(project) == {"old": b"1", "sub/new": b"2"}

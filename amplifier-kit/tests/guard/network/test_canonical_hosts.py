@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.network.hosts import MalformedError, canonical_host
-from amplifier_kit.guard.network.urls import canonical_url_host
+from amplifier_kit.guard.network import MalformedError, canonical_host, canonical_url_host
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "0x{:x}", "0{:o}"]))

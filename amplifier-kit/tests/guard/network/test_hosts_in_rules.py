@@ -8,9 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.network import MalformedError, is_address, meant, parse_authority, parse_url
-from amplifier_kit.guard.network.hosts import canonical_host
-from amplifier_kit.guard.network.urls import canonical_url_host
+from amplifier_kit.guard.network import (
+    MalformedError,
+    canonical_host,
+    canonical_url_host,
+    is_address,
+    meant,
+    parse_authority,
+    parse_url,
+)
 from amplifier_kit.guard.policy import Rule, RuleError
 
 LABELS = st.one_of(

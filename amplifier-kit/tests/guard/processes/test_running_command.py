@@ -120,7 +120,7 @@ async def test_no_deadline(shell: MakeOrder) -> None:
     assert (await run(shell("sleep 0.1"), Output(100), timeout=None)).returncode == 0
 
 
-async def test_a_flood_is_bounded(shell: MakeOrder, skip_time: SkipTime) -> None:
+async def test_a_flood_is_bounded(shell: MakeOrder, skip_time: SkipTime, monkeypatch: pytest.MonkeyPatch) -> None:
     """Output without end costs bounded memory, and other work goes on meanwhile."""
     turns = 0
 
@@ -131,7 +131,8 @@ async def test_a_flood_is_bounded(shell: MakeOrder, skip_time: SkipTime) -> None
             turns += 1
 
     counting = asyncio.create_task(count())
-    output = Output(10_000, file_limit=1_000_000)
+    monkeypatch.setattr("amplifier_kit.guard.processes.output.FLOOD", 1_000_000)
+    output = Output(10_000)
     task = asyncio.create_task(run(shell("yes"), output, timeout=600))
     assert await wait_for(lambda: output.total > 1_000_000 and turns > 10, timeout=60)
     skip_time(600)

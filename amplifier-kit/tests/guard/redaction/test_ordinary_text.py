@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import amplifier_kit
 from amplifier_kit.guard.redaction import MASK, Redactor
-from amplifier_kit.guard.redaction.token_formats import mask_tokens
+from amplifier_kit.guard.redaction.formats import mask_tokens
 
 WORDS = [
     *("path", "package", "patch", "perm", "key", "live", "secret", "token", "api", "sdk", "mob", "pat", "sk", "pk"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplifier_kit.guard.redaction import PII_MASK
-from amplifier_kit.guard.redaction.personal_data import mask_pii, may_hold_pii
+from amplifier_kit.guard.redaction.formats import mask_pii, may_hold_pii
 from amplifier_kit.guard.redaction.prefilter import Glance
 
 PERSONAL = {

@@ -265,7 +265,7 @@ def test_live_values_can_be_added() -> None:
     redactor = Redactor()
     value = {"said": "open sesame please", "open sesame please": 1}
     assert redactor.scrub(value).value == value
-    redactor.add_live_value("open sesame")
+    redactor.add_live_values(["open sesame"])
     assert redactor.scrub(value).value == {"said": f"{MASK} please", f"{MASK} please": 1}
 
 

@@ -10,19 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.guard.redaction import MASK, Redactor
-from amplifier_kit.guard.redaction.prefilter import VERY_LONG, Glance
-from amplifier_kit.guard.redaction.token_formats import (
+from amplifier_kit.guard.redaction.formats import (
     ALPHABETS,
-    TOKEN_FORMATS,
     Run,
     TokenFormat,
     is_made_up,
     mask_tokens,
     may_hold_token,
     parts,
+    token_formats,
 )
+from amplifier_kit.guard.redaction.prefilter import VERY_LONG, Glance
+from amplifier_testing.tokens import example_token
 
-ROWS = [(form, mark) for form in TOKEN_FORMATS for mark in form.marks.split()]
+ROWS = [(form, mark) for form in token_formats() for mark in form.marks.split()]
 IDS = [f"{form.service} {mark}" for form, mark in ROWS]
 
 AROUND = [
@@ -47,7 +48,7 @@ def test_every_row_masks_its_tokens(form: TokenFormat, mark: str) -> None:
     chance = Random(IDS.index(f"{form.service} {mark}"))
     for around in AROUND:
         for _ in range(5):
-            token = form.example(mark, chance)
+            token = example_token(form, mark, chance)
             masked, found = mask_tokens(around.format(token))
             assert masked == around.format(mark + MASK if form.keep else MASK)
             assert found == 1
@@ -56,23 +57,23 @@ def test_every_row_masks_its_tokens(form: TokenFormat, mark: str) -> None:
 @pytest.mark.parametrize(("form", "mark"), ROWS, ids=IDS)
 def test_every_row_is_seen_at_first_glance(form: TokenFormat, mark: str) -> None:
     """A token of every row is noticed by the first look, which only looks at long words."""
-    token = form.example(mark, Random(7))
+    token = example_token(form, mark, Random(7))
     assert may_hold_token(Glance(f"a {token} b"))
     longest = max(map(len, Glance(token).long_words(VERY_LONG).split()))
     assert longest >= VERY_LONG
 
 
-@pytest.mark.parametrize("form", TOKEN_FORMATS, ids=[form.service for form in TOKEN_FORMATS])
+@pytest.mark.parametrize("form", token_formats(), ids=[form.service for form in token_formats()])
 def test_no_row_makes_the_search_slow(form: TokenFormat) -> None:
     """Where a run without limit is not the last one, a token cannot start inside of it: every text is read once."""
     for template in (form.before, form.after):
         runs = [part for part in parts(template) if isinstance(part, Run)]
         for run in runs if template is form.before else runs[:-1]:
             inside = set(ALPHABETS[run.kind])
-            assert run.most is not None or all(re.search(f"[{form.start}]", sign) for sign in inside)
+            assert run.most is not None or all(re.search(f"[{form.not_after}]", sign) for sign in inside)
 
 
-@pytest.mark.parametrize("form", TOKEN_FORMATS, ids=[form.service for form in TOKEN_FORMATS])
+@pytest.mark.parametrize("form", token_formats(), ids=[form.service for form in token_formats()])
 def test_every_row_is_written_in_the_notation(form: TokenFormat) -> None:
     """A template consists of literals and known kinds, and nothing of it is lost."""
     for template in (form.before, form.after):
@@ -114,7 +115,7 @@ def test_masking_twice_changes_nothing(row: tuple[TokenFormat, str], seed: int, 
     """What is masked stays as it is, in any surroundings."""
     form, mark = row
     redactor = Redactor()
-    clean = redactor.scrub_text(f"{before} {form.example(mark, Random(seed))} {after}")
+    clean = redactor.scrub_text(f"{before} {example_token(form, mark, Random(seed))} {after}")
     assert redactor.scrub_text(clean) == clean
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplifier_kit.guard.processes import command_environment, is_secret_variable
-from amplifier_kit.guard.redaction import remember_keys, remember_secrets, shared_redactor
+from amplifier_kit.guard.redaction import redactor, remember_keys, remember_secrets
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_our_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the process know no secrets, and forget those of the test."""
-    monkeypatch.setattr(shared_redactor, "_known", {})
-    monkeypatch.setattr(shared_redactor, "_key_names", set())
+    monkeypatch.setattr(redactor, "_known", {})
+    monkeypatch.setattr(redactor, "_key_names", set())
 
 
 @pytest.mark.usefixtures("_nothing_known")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.network import AddressRefusedError, Endpoint, Guard, MalformedError, resolve
+from amplifier_kit.guard.network import Endpoint, MalformedError
+from amplifier_module_tool_web.guard import AddressRefusedError, Guard, is_own, resolve
 
 Listen = Callable[..., int]
 
@@ -25,6 +26,22 @@ class Answers:
     async def __call__(self, host: str) -> Sequence[str]:
         self.asked.append(host)
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+async def connect(guard: Guard, endpoint: Endpoint) -> socket.socket:
+    """Return a socket that is connected to the first address that answers."""
+
+    async def attempt(address: str) -> socket.socket:
+        connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            connection.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(connection, (address, endpoint.port))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    return await guard.reach(endpoint, attempt)
 
 
 @pytest.fixture
@@ -48,7 +65,7 @@ def listen() -> Iterator[Listen]:
 async def test_private_addresses_are_refused(host: str) -> None:
     """An address of a private or special network is not connected to."""
     with pytest.raises(AddressRefusedError, match="private or special network"):
-        await Guard().connect(Endpoint(host, 80))
+        await connect(Guard(), Endpoint(host, 80))
 
 
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "0x7f.1", "local host", "a@b"])
@@ -56,7 +73,7 @@ async def test_odd_hosts_are_refused(host: str) -> None:
     """A host with several readings never reaches the resolver, whoever passed it on."""
     answers = Answers(["93.184.216.34"])
     with pytest.raises(MalformedError):
-        await Guard(resolve=answers).connect(Endpoint(host, 80))
+        await connect(Guard(resolve=answers), Endpoint(host, 80))
     assert answers.asked == []
 
 
@@ -72,11 +89,11 @@ async def test_a_name_is_resolved_once_and_its_answer_connected_to(listen: Liste
     listen("127.0.0.1", port)
     answers = Answers(["127.0.0.2"], ["127.0.0.1"])
     guard = Guard(resolve=answers, judge=lambda address: address == "127.0.0.2")
-    with await guard.connect(Endpoint("rebinding.example", port)) as connection:
+    with await connect(guard, Endpoint("rebinding.example", port)) as connection:
         assert connection.getpeername()[0] == "127.0.0.2"
     assert answers.asked == ["rebinding.example"]
     with pytest.raises(AddressRefusedError, match=r"leads to 127\.0\.0\.1"):
-        await guard.connect(Endpoint("rebinding.example", port))
+        await connect(guard, Endpoint("rebinding.example", port))
 
 
 async def test_of_several_addresses_only_judged_ones_are_tried(listen: Listen) -> None:
@@ -90,7 +107,7 @@ async def test_of_several_addresses_only_judged_ones_are_tried(listen: Listen) -
 
     guard = Guard(resolve=Answers(["127.0.0.1", "127.0.0.3"]), judge=judge)
     with pytest.raises(OSError, match=r"refused|Connect"):
-        await guard.connect(Endpoint("mixed.example", port))
+        await connect(guard, Endpoint("mixed.example", port))
     assert judged == ["127.0.0.1", "127.0.0.3"]
 
 
@@ -98,7 +115,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer(listen: Listen
     """A name is reached by the first of its addresses that answers."""
     port = listen("127.0.0.1")
     guard = Guard(resolve=Answers(["127.0.0.4", "127.0.0.1"]), judge=lambda address: True)
-    with await guard.connect(Endpoint("two.example", port)) as connection:
+    with await connect(guard, Endpoint("two.example", port)) as connection:
         assert connection.getpeername()[0] == "127.0.0.1"
 
 
@@ -109,7 +126,7 @@ async def test_ipv6_is_connected_to(listen: Listen) -> None:
     except OSError:
         pytest.skip("this machine has no IPv6")
     guard = Guard(judge=lambda address: address == "::1")
-    with await guard.connect(Endpoint("::1", port)) as connection:
+    with await connect(guard, Endpoint("::1", port)) as connection:
         assert connection.getpeername()[0] == "::1"
 
 
@@ -117,7 +134,7 @@ async def test_private_hosts_may_lie_on_this_machine(listen: Listen) -> None:
     """What was named as private, with its port, is reached; other ports and names are not."""
     port = listen()
     guard = Guard([f"127.0.0.1:{port}"])
-    (await guard.connect(Endpoint("127.0.0.1", port))).close()
+    (await connect(guard, Endpoint("127.0.0.1", port))).close()
     with pytest.raises(AddressRefusedError):
         await guard.addresses(Endpoint("127.0.0.1", port + 1))
     with pytest.raises(AddressRefusedError):
@@ -132,9 +149,15 @@ async def test_private_hosts_never_lead_to_credentials(address: str) -> None:
         await guard.addresses(Endpoint("inside.example", 80))
 
 
+def test_addresses_of_this_machine() -> None:
+    """The machine knows its own addresses, and no packet is sent to find out."""
+    assert is_own("127.0.0.1")
+    assert not is_own("192.0.2.1")
+
+
 async def test_own_addresses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address of this machine is refused, also one that is public by its form."""
-    monkeypatch.setattr("amplifier_kit.guard.network.guard.is_public", lambda address: True)
+    monkeypatch.setattr("amplifier_module_tool_web.guard.is_public", lambda address: True)
     with pytest.raises(AddressRefusedError):
         await Guard().addresses(Endpoint("127.0.0.1", 80))
     assert await Guard().addresses(Endpoint("192.0.2.1", 80)) == ["192.0.2.1"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.guard.hidden_paths import CAPABILITY, HidingError, hiding
+from amplifier_kit.guard.authorization import CAPABILITY, HidingError, hiding
 from amplifier_kit.guard.policy import Rule
 from amplifier_kit.guard.policy.paths import hidden_paths
 

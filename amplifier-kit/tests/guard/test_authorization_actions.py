@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from amplifier_kit.guard.tool_action import action_of, question_of
+from amplifier_kit.guard.authorization import action_of, question_of
 
 
 class _Tool:

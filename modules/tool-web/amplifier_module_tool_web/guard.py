@@ -8,8 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from amplifier_kit.guard.network.addresses import is_ordinary, is_own, is_public
-from amplifier_kit.guard.network.hosts import Endpoint, is_address, parse_host
+from amplifier_kit.guard.network import Endpoint, is_address, is_ordinary, is_public, meant, parse_host
 
 T = TypeVar("T")
 #: Returns the addresses of a host name; raises OSError for a name without any.
@@ -106,15 +105,11 @@ class Guard:
             )
         return good[:_MOST]
 
-    async def connect(self, endpoint: Endpoint) -> socket.socket:
-        """Return a connected, non-blocking socket; raise like `addresses`, OSError also when nothing answers."""
-        return await self.reach(endpoint, lambda address: _connected(address, endpoint.port))
-
     async def reach(self, endpoint: Endpoint, attempt: Callable[[str], Awaitable[T]]) -> T:
-        """Return what `attempt` makes of the first address that answers; it raises OSError for one that does not.
+        """Return the result of `attempt` for the first address that answers; it raises OSError for one that does not.
 
-        For callers that connect by themselves: `attempt` gets addresses, one after the other, and no name to resolve.
-        Raises like `addresses`, and the last OSError when no address answers.
+        It gets addresses, one after the other, and no name to resolve. Raises like `addresses`, and the last OSError
+        when no address answers.
         """
         addresses = await self.addresses(endpoint)
         for address in addresses[:-1]:
@@ -138,13 +133,13 @@ class Guard:
             return False  # not an address
 
 
-async def _connected(address: str, port: int) -> socket.socket:
-    connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+def is_own(address: str) -> bool:
+    """Return whether an address belongs to this machine (no packet is sent)."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        connection.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(connection, (address, port))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            own = str(probe.getsockname()[0])
+    except OSError:
+        return False  # not reachable at all, which connecting will find out
+    return meant(own) == meant(address)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.processes import command as processes
-from amplifier_kit.guard.processes.command import CommandTimeoutError, run_command
+from amplifier_kit.guard.processes import launch as processes
+from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
 #: A program with a child, which both would run for ever; their numbers are written to files.
 TREE = (
@@ -63,7 +63,7 @@ def test_a_program_gets_no_input_and_no_terminal() -> None:
     """A program that asks gets the end of its input at once, whatever ours is, and is alone in its session."""
     code = (
         "import asyncio, os, sys\n"
-        "from amplifier_kit.guard.processes.command import run_command\n"
+        "from amplifier_kit.guard.processes.launch import run_command\n"
         "asks = 'import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == os.getpid())'\n"
         "print(asyncio.run(run_command([sys.executable, '-c', asks], timeout=60, env=os.environ)).output)\n"
     )
@@ -189,7 +189,7 @@ def test_an_interrupt_ends_the_whole_tree(tmp_path: Path, is_gone: Gone, until: 
     # Tests that a shell runs in the background ignore SIGINT, and so would the program.
     code = (
         "import asyncio, os, signal, sys\n"
-        "from amplifier_kit.guard.processes.command import run_command\n"
+        "from amplifier_kit.guard.processes.launch import run_command\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "options = {'timeout': 1000, 'env': os.environ, 'cwd': os.getcwd(), 'because': 'it is ours'}\n"
         "asyncio.run(run_command(['sh', '-c', sys.argv[1]], **options))\n"

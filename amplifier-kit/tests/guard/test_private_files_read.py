@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.control_files import git_folders_of, names_driver
-from amplifier_kit.guard.regular_file import read_regular
+from amplifier_kit.guard.private_files import read_regular
 
 
 def test_a_regular_file(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from amplifier_kit.guard.network import AddressRefusedError, Endpoint, Guard, MalformedError, is_public, parse_url
+from amplifier_kit.guard.network import Endpoint, MalformedError, is_public, parse_url
+from amplifier_module_tool_web.guard import AddressRefusedError, Guard
 
 CORPUS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "corpus" / "ways.yaml").read_text(encoding="utf-8"))
 NAMES = {"inside.example": ["10.0.0.7"], "localhost": ["127.0.0.1"], "public.example": ["8.8.8.8"]}
