@@ -108,6 +108,10 @@ class Redactor:
         self._clean: set[Any] = set()
         self.add_live_values(live_values)
 
+    def add_live_value(self, value: str) -> None:
+        """Mask this value everywhere from now on."""
+        self.add_live_values([value])
+
     def add_live_values(self, values: Iterable[str]) -> None:
         """Mask these values from now on; short ones are left out, since they would mask ordinary words."""
         self._live.add(values)
