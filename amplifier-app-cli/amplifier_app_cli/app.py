@@ -79,10 +79,10 @@ class App:
         if not self.is_quiet:
             say(text)
 
-    def warn(self, warnings: Iterable[str]) -> None:
+    def warn(self, warnings: Iterable[str], label: str = "warning") -> None:
         """Report each of these warnings on standard error, unless the user wants quiet."""
         for warning in warnings:
-            self.inform(f"warning: {warning}")
+            self.inform(f"{label}: {warning}")
 
     def confirm(self, question: str, is_sure: bool, otherwise: str) -> None:
         """Ask the user before something is lost or fetched, unless they gave the flag that says yes.

@@ -100,8 +100,7 @@ def _load_keys(app: App) -> None:
 
     keys = KeyStore(app.home, os.environ)
     keys.apply(os.environ)
-    for warning in keys.warnings:
-        app.inform(f"warning: {warning}")
+    app.warn(keys.warnings)
 
 
 def _minimal_bundle() -> str:

@@ -59,6 +59,8 @@ def init(
 
     At a terminal, what is not given is asked for. Doing it again changes nothing that is as wanted already.
     """
+    from amplifier_app_cli.providers.known import require_provider
+
     app = current_app()
     if key_from_env and key_stdin:
         raise click.UsageError("give --key-from-env or --key-stdin, not both")
@@ -66,7 +68,8 @@ def init(
         raise click.UsageError("a model, an address or a key needs --provider")
     if not is_sure and not app.can_ask:
         raise click.UsageError("cannot ask without a terminal: give --yes, and --provider, --model or --bundle")
-    wishes = _Wishes(_known(provider), model, key_from_env, key_stdin, bundle, base_url)
+    known = require_provider(provider) if provider is not None else None
+    wishes = _Wishes(known, model, key_from_env, key_stdin, bundle, base_url)
     if not is_sure:
         wishes = _asked(app, wishes)
     _check(app, wishes)
@@ -75,26 +78,14 @@ def init(
     _say_what_is_next(app, None if key_from_env else wishes.provider)
 
 
-def _known(name: str | None) -> KnownProvider | None:
-    from amplifier_app_cli.providers.known import KNOWN, known_provider
-    from amplifier_foundation.errors import did_you_mean
-
-    if name is None:
-        return None
-    known = known_provider(name)
-    if known is None:
-        raise click.UsageError(f"unknown provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
-    return known
-
-
 def _asked(app: App, wishes: _Wishes) -> _Wishes:
     """Ask for what was not given."""
     from dataclasses import replace
 
     from amplifier_app_cli.commands.provider.configure import ask_for_type
+    from amplifier_app_cli.providers.known import require_provider
 
-    provider = wishes.provider or _known(ask_for_type(app))
-    assert provider is not None
+    provider = wishes.provider or require_provider(ask_for_type(app))
     model = wishes.model
     if model is None:
         model = click.prompt("Model (empty for the provider's own choice)", default="", show_default=False, err=True)
@@ -178,8 +169,7 @@ def _say_what_is_next(app: App, provider: KnownProvider | None) -> None:
 
     fresh = App(app.is_quiet, app.no_input, app.is_verbose, app.environ)  # which has not read the settings yet
     found = provider_plan(fresh)
-    for warning in found.warnings:
-        app.inform(f"warning: {warning}")
+    app.warn(found.warnings)
     try:
         app.inform(found.choose(fresh).line)
     except ProviderChoiceError as error:

@@ -117,8 +117,7 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
         _fail(str(error))
     except OSError as error:
         _fail(_unprinted(error) or f"cannot read the logs below {found.folder}: {error.strerror or error}")
-    for warning in logs_tree.warnings_of(top):
-        current_app().inform(f"warning: {warning}")
+    current_app().warn(logs_tree.warnings_of(top))
 
 
 def _opened(session: str | None) -> StoredSession:

@@ -245,8 +245,7 @@ def _empty_keyring(app: App) -> None:
                 store.remove(entry.name)
     except KeysError as error:
         app.inform(f"warning: keys in the keyring, if there are any, stay: {error}")
-    for warning in store.warnings:
-        app.inform(f"warning: {warning}")
+    app.warn(store.warnings)
 
 
 def _record(app: App, doomed: list[_Part], dry_run: bool) -> dict[str, object]:

@@ -89,8 +89,20 @@ SERVERS: Final = (
 
 
 def known_provider(name: str) -> KnownProvider | None:
-    """Return the provider of that id or module, None for one that is not known."""
+    """Return the provider of that id or module, None for an unknown one."""
     return next((known for known in KNOWN if name in (known.id, known.module)), None)
+
+
+def require_provider(name: str) -> KnownProvider:
+    """Return the provider of that id or module; raises UsageError with a hint for an unknown one."""
+    known = known_provider(name)
+    if known is None:
+        import click
+
+        from amplifier_foundation.errors import did_you_mean
+
+        raise click.UsageError(f"unknown provider {name!r}: {did_you_mean(name, [known.id for known in KNOWN])}")
+    return known
 
 
 def short_name(module: str) -> str:
@@ -99,7 +111,7 @@ def short_name(module: str) -> str:
 
 
 def is_installed(module: str) -> bool:
-    """Tell whether a module came with this program or was installed beside it."""
+    """Return whether a module came with this program or was installed beside it."""
     from importlib.metadata import entry_points
 
     return bool(entry_points(group="amplifier.modules", name=module))

@@ -58,8 +58,7 @@ async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple
     from amplifier_foundation.sources.module_resolver import PreparedModules
 
     environ, warnings = environ_with_keys(app)
-    for warning in warnings:
-        app.inform(f"warning: {warning}")
+    app.warn(warnings)
     os.environ.update({key: value for key, value in environ.items() if key not in os.environ})
     choice, prepared = await _prepared(app, name, environ)
     session = AmplifierSession(expand_plan(prepared.composed.plan, environ).value)

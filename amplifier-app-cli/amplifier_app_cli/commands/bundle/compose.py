@@ -82,12 +82,5 @@ def compose_bundle(bundle: str | None = None) -> Composition:
     from amplifier_foundation.plan.prepare import compose
 
     composition = finished(compose(options_for(bundle)))
-    tell_warnings(composition.warnings)
+    current_app().warn(composition.warnings, "note")
     return composition
-
-
-def tell_warnings(warnings: tuple[str, ...] | list[str]) -> None:
-    """Say what the user should know."""
-    app = current_app()
-    for warning in warnings:
-        app.inform(f"note: {warning}")

@@ -54,12 +54,12 @@ def list_bundles(with_included: bool, output_format: str) -> None:
       amplifier bundle list
       amplifier bundle list --all --format json
     """
-    from amplifier_app_cli.commands.bundle.compose import finished, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import finished
     from amplifier_foundation.sources.uri import without_secrets
 
     app = current_app()
     rows, warnings = finished(_listed(app, with_included))
-    tell_warnings(warnings)
+    current_app().warn(warnings, "note")
     if output_format == "json":
         print_json([{**asdict(row), "reference": without_secrets(row.reference)} for row in rows])
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
 
@@ -72,21 +73,19 @@ def _missing(composition: Composition, before: BundleLock) -> list[str]:
 
 async def _lock(options: Options, locks: LockPaths) -> None:
     """Fetch what is not fetched yet and write the locks; raise LockError when they are not written."""
-    from amplifier_app_cli.commands.bundle.compose import tell_warnings
     from amplifier_app_cli.commands.bundle.sources import read_pinned
     from amplifier_foundation.plan.lock_file import LockError
     from amplifier_foundation.plan.prepare import prepare
     from amplifier_foundation.sources.uri import without_secrets
 
     prepared = await prepare(options)
-    tell_warnings(prepared.warnings)
+    current_app().warn(prepared.warnings, "note")
     written = {uri: pin.sha256 for uri, pin in read_pinned(locks, prepared.composed.name).sources.items()}
     if written != {without_secrets(uri): pin["sha256"] for uri, pin in prepared.composed.pins.items()}:
         raise LockError(f"{locks.own}: the lock was not written; see above why")
 
 
 def _print(record: dict[str, Any], is_check: bool) -> None:
-    from amplifier_app_cli.app import current_app
     from amplifier_app_cli.ui.plain import plain
 
     for line in record["changes"]:

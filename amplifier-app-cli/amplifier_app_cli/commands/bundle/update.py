@@ -81,7 +81,7 @@ def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, tr
     if is_text:
         _print_newer(updates, app)
     if any(one.has_work for one in updates) and not is_check:
-        ask(app, yes)
+        app.confirm("Fetch these?", yes, "give --yes to fetch these")
         finished(_fetch([one for one in updates if one.has_work], trust))
         if is_text:
             _print_changes(updates)
@@ -100,7 +100,7 @@ def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, tr
 
 async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
     """Compose every bundle as it is now, and ask for its sources."""
-    from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import options_for
     from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.prepare import compose
@@ -111,14 +111,14 @@ async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
         except FoundationError as error:
             _fail(one, error)
             continue
-        tell_warnings(composition.warnings)
+        current_app().warn(composition.warnings, "note")
         one.bundle, one.lock, one.locks = composition.bundle.name, composition.composed.lock, composition.locks
         sources = fetched_sources(composition)
         one.sources = await look_for_newer(composition, sources, app.project, app.environ)
 
 
 async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
-    from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import options_for
     from amplifier_app_cli.commands.bundle.sources import read_pinned
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.lock_file import differences
@@ -129,7 +129,7 @@ async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
         try:
             before = read_pinned(one.locks, one.bundle)
             prepared = await prepare(options_for(one.name, update=True, trust=trust))
-            tell_warnings(prepared.warnings)
+            current_app().warn(prepared.warnings, "note")
             after = read_pinned(one.locks, one.bundle)
         except FoundationError as error:
             _fail(one, error)
@@ -144,16 +144,6 @@ def _fail(update: BundleUpdate, error: Exception) -> None:
     name = update.name or update.bundle
     update.error = f"{name}: {error}" if name else str(error)
     update.exit_code = exit_code_of(error)
-
-
-def ask(app: App, yes: bool) -> None:
-    """Ask before fetching, unless the user gave --yes; raises UsageError without a terminal."""
-    if yes:
-        return
-    if not app.can_ask:
-        raise click.UsageError("cannot ask without a terminal: give --yes to fetch these")
-    if not click.confirm("Fetch these?", err=True):
-        sys.exit(exits.FAILURE)
 
 
 def _all_names(app: App) -> list[str]:

@@ -37,7 +37,7 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
     """
     from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished
     from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer
-    from amplifier_app_cli.commands.bundle.update import ask, newer_text, short
+    from amplifier_app_cli.commands.bundle.update import newer_text, short
     from amplifier_app_cli.ui.table import table, terminal_width
     from amplifier_foundation.trust.check import UntrustedError
 
@@ -57,7 +57,7 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
             app.inform(f"nothing newer ({len(states)} fetched sources)")
     changes: list[str] = []
     if changing and not check_only:
-        ask(app, yes)
+        app.confirm("Fetch these?", yes, "give --yes to fetch these")
         changes = finished(_fetched(composition, {one.uri: sources[one.uri] for one in changing}))
     if not is_text:
         print_json({"sources": [asdict(state) for state in states], "changes": changes})
@@ -87,7 +87,7 @@ async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list
     """
     import asyncio
 
-    from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import options_for
     from amplifier_app_cli.commands.bundle.sources import read_pinned
     from amplifier_foundation.plan.composed import PinRecord
     from amplifier_foundation.plan.lock_file import LockError, differences
@@ -102,7 +102,7 @@ async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list
     }
     composed = replace(composition.composed, pins=composition.composed.pins | new)
     prepared = await activate(composed, options_for())
-    tell_warnings([*fetcher.warnings, *prepared.warnings])
+    current_app().warn([*fetcher.warnings, *prepared.warnings], "note")
     before = read_pinned(composition.locks, composed.name)
     faults = composition.locks.write(composed.name, prepared.composed.pins, composition.added, keep=False)
     if faults:

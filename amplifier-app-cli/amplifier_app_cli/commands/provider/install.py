@@ -35,18 +35,15 @@ def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, fo
     Modules come with the program, so there is nothing to install for most of them. `local` is a small model that runs
     on this machine: its engine and its weights are downloaded once, into a folder of your home.
     """
-    from amplifier_app_cli.providers.known import KNOWN, how_to_get, is_installed, known_provider
+    from amplifier_app_cli.providers.known import KNOWN, how_to_get, is_installed, require_provider
     from amplifier_app_cli.ui.say import complain
-    from amplifier_foundation.errors import did_you_mean
 
     if not names and not is_all:
         raise click.UsageError("say which providers, or give --all")
     app = current_app()
     code = exits.OK
     for name in dict.fromkeys([*names, *(known.id for known in KNOWN if is_all)]):
-        known = known_provider(name)
-        if known is None:
-            raise click.UsageError(f"unknown provider {name!r}: {did_you_mean(name, [each.id for each in KNOWN])}")
+        known = require_provider(name)
         if not is_installed(known.module):
             code = complain(exits.USAGE, how_to_get(known.module))
         elif known.module == _LOCAL:

@@ -62,8 +62,7 @@ def _print(app: App, output_format: str) -> None:
     found = provider_plan(app)
     choice, problem = _choice(app, found)
     records = _records(app, found, choice)
-    for warning in (*found.warnings, *([problem] if problem else [])):
-        app.inform(f"warning: {warning}")
+    app.warn([*found.warnings, *([problem] if problem else [])])
     if output_format == "json":
         print_json(records)
         return

@@ -30,7 +30,7 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
 
     A session that runs is not deleted.
     """
-    from amplifier_app_cli.commands.session.facts import found_session, size_text, tell_warnings, title
+    from amplifier_app_cli.commands.session.facts import found_session, size_text, title
     from amplifier_app_cli.ui.layout import counted
 
     app = current_app()
@@ -43,7 +43,7 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
         f"give --force to delete session {found.id}{more}",
     )
     removed = store.delete(found)
-    tell_warnings(app, removed.warnings)
+    app.warn(removed.warnings)
     if output_format == "json":
         from amplifier_app_cli.ui.records import print_json
 
@@ -132,10 +132,10 @@ def cleanup(
 
 
 def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: str) -> None:
-    from amplifier_app_cli.commands.session.facts import size_text, tell_warnings
+    from amplifier_app_cli.commands.session.facts import size_text
     from amplifier_app_cli.ui.layout import counted
 
-    tell_warnings(app, done.warnings)
+    app.warn(done.warnings)
     if output_format == "json":
         from amplifier_app_cli.ui.records import print_json
 

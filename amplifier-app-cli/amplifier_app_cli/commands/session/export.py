@@ -41,19 +41,19 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
 
     In md, json and jsonl secrets are masked; tar has the files as they are.
     """
-    from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
+    from amplifier_app_cli.commands.session.facts import found_session
     from amplifier_foundation.paths import expanded
 
     app = current_app()
     store, found = found_session(app, session)
     opened = store.open(found)
     if output == _STDOUT:
-        tell_warnings(app, _to_stdout(opened, _FORMATS[form or "md"]))
+        app.warn(_to_stdout(opened, _FORMATS[form or "md"]))
         return
     target = expanded(output) if output else Path()
     chosen = _FORMATS[form] if form else None if output and not target.is_dir() and target.suffix else "md"
     written = opened.export(target, chosen, overwrite=force)
-    tell_warnings(app, written.warnings)
+    app.warn(written.warnings)
     click.echo(written.path)
 
 

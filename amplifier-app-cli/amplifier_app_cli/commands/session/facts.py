@@ -24,14 +24,8 @@ def found_session(app: App, text: str) -> tuple[SessionStore, SessionSummary]:
 
     store = SessionStore(app.home)
     session = store.find(text, app.project)
-    tell_warnings(app, store.warnings)
+    app.warn(store.warnings)
     return store, session
-
-
-def tell_warnings(app: App, warnings: Iterable[str]) -> None:
-    """Say what the user should know besides the result."""
-    for warning in warnings:
-        app.inform(f"warning: {warning}")
 
 
 def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str, Any]:

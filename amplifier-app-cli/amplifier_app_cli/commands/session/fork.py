@@ -38,7 +38,7 @@ def fork(
     """
     if at_turn is not None and at_event is not None:
         raise click.UsageError("--at-turn and --at-event: give one of them")
-    from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
+    from amplifier_app_cli.commands.session.facts import found_session
     from amplifier_app_cli.ui.layout import counted
 
     app = current_app()
@@ -46,7 +46,7 @@ def fork(
     made = store.open(found).fork(at_turn=at_turn, at_event=at_event, include_events=not no_events)
     if name is not None:
         _name(store, made, name)
-    tell_warnings(app, made.warnings)
+    app.warn(made.warnings)
     command = f'amplifier run --resume {made.session_id} "…"'
     if output_format == "json":
         from amplifier_app_cli.ui.records import print_json

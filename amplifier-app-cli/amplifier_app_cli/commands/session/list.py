@@ -63,8 +63,7 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
         shown = found_roots[: limit or None]
         print_tree(shown, found, output_format)
         found = found_roots
-    for warning in warnings:
-        app.inform(f"warning: {warning}")
+    app.warn(warnings)
     _say_what_is_missing(app, len(shown), len(found), all_projects or tree == "", where)
 
 

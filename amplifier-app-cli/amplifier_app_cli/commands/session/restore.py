@@ -48,14 +48,14 @@ def restore(
     """
     if sum((checkpoint is not None, is_list, last_turn)) > 1:
         raise click.UsageError("CHECKPOINT, --list and --last-turn: give one of them")
-    from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
+    from amplifier_app_cli.commands.session.facts import found_session
 
     app = current_app()
     store, found = found_session(app, session)
     checkpoints = store.open(found).checkpoints
     if checkpoint is None and not last_turn:
         _print_list(app, found.id, checkpoints.list(), output_format)
-        tell_warnings(app, checkpoints.problems)
+        app.warn(checkpoints.problems)
         return
     if last_turn:
         first = checkpoints.last_turn()
@@ -70,12 +70,11 @@ def restore(
 def _restore(
     app: App, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, output_format: str
 ) -> None:
-    from amplifier_app_cli.commands.session.facts import tell_warnings
     from amplifier_app_cli.ui.layout import counted
     from amplifier_foundation.sessions.checkpoints import RestoreConflictError
 
     plan = checkpoints.plan(to)
-    tell_warnings(app, checkpoints.problems)
+    app.warn(checkpoints.problems)
     if dry_run:
         _print_plan(app, plan, output_format)
         return
@@ -128,7 +127,6 @@ def _print_plan(app: App, plan: RestorePlan, output_format: str) -> None:
 
 
 def _report(app: App, restored: Restored, output_format: str) -> None:
-    from amplifier_app_cli.commands.session.facts import tell_warnings
 
     if output_format == "json":
         from amplifier_app_cli.ui.records import print_json
@@ -149,7 +147,7 @@ def _report(app: App, restored: Restored, output_format: str) -> None:
         click.echo(plain(f"put back {path}"))
     for path in restored.removed:
         click.echo(plain(f"removed {path}"))
-    tell_warnings(app, restored.left)
+    app.warn(restored.left)
     if restored.put_back or restored.removed:
         app.inform(f"to take that back, restore to {restored.checkpoint.id}")
     else:

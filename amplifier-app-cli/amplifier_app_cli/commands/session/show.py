@@ -49,7 +49,7 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
       amplifier session show "the garden" --with-transcript
       amplifier session show 3f2a --format json | jq .usage
     """
-    from amplifier_app_cli.commands.session.facts import found_session, tell_warnings
+    from amplifier_app_cli.commands.session.facts import found_session
 
     app = current_app()
     store, found = found_session(app, session)
@@ -70,7 +70,7 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
             from amplifier_app_cli.commands.session.transcript_view import print_messages
 
             print_messages(messages, found.id)
-    tell_warnings(app, known.problems)
+    app.warn(known.problems)
 
 
 def _known(store: SessionStore, session: SessionSummary) -> _Known:

@@ -33,16 +33,16 @@ async def prepared_bundle(bundle: str | None, *, trust: bool) -> Prepared:
     """Return a bundle ready to be run, with the user's keys in the environment; raises what `prepare` raises."""
     import os
 
-    from amplifier_app_cli.commands.bundle.compose import options_for, tell_warnings
+    from amplifier_app_cli.commands.bundle.compose import options_for
     from amplifier_foundation.plan.prepare import prepare
     from amplifier_foundation.settings.keys import KeyStore
 
     app = current_app()
     keys = KeyStore(app.home, os.environ)
     keys.apply(os.environ)
-    tell_warnings(keys.warnings)
+    app.warn(keys.warnings, "note")
     prepared = await prepare(options_for(bundle, trust=trust))
-    tell_warnings(prepared.warnings)
+    app.warn(prepared.warnings, "note")
     return prepared
 
 
