@@ -81,8 +81,9 @@ def make_session(folder: Path, turns: int) -> Path:
 async def resume_time(session: Path) -> tuple[float, int]:
     """Return how long it takes until a saved session is ready for a prompt, and how many messages it has."""
     from amplifier_foundation.paths import Home
-    from amplifier_foundation.plan.prepare import Options, compose, prepare_saved
+    from amplifier_foundation.plan.prepare import Options, compose
     from amplifier_foundation.sessions import SessionRuntime, load_session
+    from amplifier_foundation.sessions.prepare_saved import prepare_saved
 
     home = Home(session.parents[3])
     await compose(Options(home, Path.cwd()))  # imports what is needed

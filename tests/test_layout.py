@@ -84,8 +84,10 @@ def test_an_outward_import_is_noticed(tmp_path: Path) -> None:
     for package in WORKSPACE["tool"]["importlinter"]["root_packages"]:
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("", encoding="utf-8")
-    for room in ("engine", "guard", "llm", "log", "home"):
-        (tmp_path / "amplifier_kit" / f"{room}.py").write_text("", encoding="utf-8")
+    for contract in WORKSPACE["tool"]["importlinter"]["contracts"]:
+        for container in contract.get("containers", ()):
+            for room in (name.strip() for layer in contract["layers"] for name in layer.split("|")):
+                (tmp_path / container / f"{room}.py").write_text("", encoding="utf-8")
     for room in ("chat", "children", "commands", "providers", "run", "session_app", "ui"):
         (tmp_path / "amplifier_app_cli" / f"{room}.py").write_text("", encoding="utf-8")
     (tmp_path / "amplifier_core" / "__init__.py").write_text("import amplifier_foundation\n", encoding="utf-8")

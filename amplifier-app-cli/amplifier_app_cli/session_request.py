@@ -74,7 +74,8 @@ class PreparedSession(NamedTuple):
 
 async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     """Prepare a new session, or the one to resume. Raises FoundationError."""
-    from amplifier_foundation.plan.prepare import prepare, prepare_saved
+    from amplifier_foundation.plan.prepare import prepare
+    from amplifier_foundation.sessions.prepare_saved import prepare_saved
     from amplifier_foundation.settings import Settings
 
     _load_keys(app)

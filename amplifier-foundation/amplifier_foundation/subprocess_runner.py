@@ -156,11 +156,11 @@ async def _run_job(job: Mapping[str, Any]) -> str:
     from amplifier_foundation.children import Spawner
     from amplifier_foundation.plan.import_path import hold
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.policy.session_permissions import SessionPermissions
     from amplifier_foundation.prompt.mention_resolver import MentionResolver
     from amplifier_foundation.sessions import SessionRuntime
     from amplifier_foundation.sessions.metadata import load_metadata
     from amplifier_foundation.sessions.origin import ChildFacts, Origin
+    from amplifier_foundation.sessions.permissions import SessionPermissions
 
     home, project, namespaces = Home.find(), Path(job["project"]), dict(job["namespaces"])
     packages = tuple(map(Path, job["package_paths"]))

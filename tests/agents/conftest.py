@@ -15,8 +15,9 @@ import yaml
 
 from amplifier_foundation.children import Spawner
 from amplifier_foundation.paths import Home
-from amplifier_foundation.plan.prepare import Options, prepare, prepare_saved
+from amplifier_foundation.plan.prepare import Options, prepare
 from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.prepare_saved import prepare_saved
 
 Meanwhile = Callable[[SessionRuntime], Coroutine[Any, Any, None]]
 BUNDLE = {

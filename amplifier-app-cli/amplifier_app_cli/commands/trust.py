@@ -153,7 +153,7 @@ async def _compose(
 ) -> None:
     from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.prepare import Options, compose
-    from amplifier_foundation.trust.control_files import code_in_project
+    from amplifier_foundation.plan.project_files import code_in_project
 
     options = Options(app.home, folder, bundle=reference, environ=app.environ, allow_missing=True)
     try:

@@ -128,7 +128,7 @@ class ChildPreparation:
         root_folder = parent.origin.root_folder if parent.origin is not None else parent.folder
         rules, permissions = parent.rules, (parent.permissions, *parent.more_permissions)
         if isinstance(agent, Mapping) and has_own_rules(agent):
-            from amplifier_foundation.policy.session_permissions import SessionPermissions
+            from amplifier_foundation.sessions.permissions import SessionPermissions
 
             own = SessionPermissions.of(
                 prepared, root_folder, trust=parent.given_trust, locate=parent.prompt.resolver.resolve

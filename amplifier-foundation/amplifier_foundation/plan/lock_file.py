@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
 from amplifier_foundation.files import make_private, replace_file
 from amplifier_foundation.paths import Home
+from amplifier_foundation.sources.fetched import Pin
 from amplifier_kit.guard.private_files import read_regular
 
 if TYPE_CHECKING:
@@ -25,13 +26,6 @@ class LockError(FoundationError):
     """A lock file cannot be read, understood or written; the text starts with the file."""
 
     code = "lock_invalid"
-
-
-class Pin(NamedTuple):
-    """What one source was: its commit, when it has commits, and the hash of its content."""
-
-    commit: str | None
-    sha256: str
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amplifier_foundation.bundles.plan_modules import all_modules
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import PinRecord
-from amplifier_foundation.plan.lock_file import BundleLock, LockError, Pin, find_lock, lock_path
+from amplifier_foundation.plan.lock_file import BundleLock, LockError, find_lock, lock_path
+from amplifier_foundation.sources.fetched import Pin
 from amplifier_foundation.trust.check import ModuleUse, ValueUse
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import Composed
-from amplifier_foundation.plan.lock_file import Pin
 from amplifier_foundation.plan.locks import KnownPins, LockPaths, added_sources, fetched_pins, known_pins, used_pins
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.scopes import Key, find, parts_of
+from amplifier_foundation.sources.fetched import Pin
 from amplifier_foundation.trust.check import PACKAGES, ModuleUse, Refusal, TrustCheck, UntrustedError, ValueUse
 from amplifier_foundation.trust.modules import AgentFiles, module_uses, package_uses
 from amplifier_foundation.trust.store import TrustStore
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer, Namer
     from amplifier_foundation.bundles.loader import BundleLoader
     from amplifier_foundation.bundles.registry import BundleRegistry
-    from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sources.activation import ModuleFolder
     from amplifier_foundation.sources.fetcher import Fetcher
 
@@ -99,19 +98,6 @@ async def prepare(options: Options, *, given_by_user: bool = True) -> Prepared:
         name, pins = prepared.composed.name, prepared.composed.pins
         warnings += composition.locks.write(name, pins, composition.added, keep=options.allow_missing)
     return replace(prepared, warnings=tuple(dict.fromkeys(warnings)), layers=composition.layers)
-
-
-async def prepare_saved(saved: SavedSession, options: Options, *, adjust: Adjust | None = None) -> Prepared:
-    """Return the parts that a session was made of, as they were recorded, ready to go on.
-
-    What bundle, settings and lock would give now is compared, and every difference is one of the `warnings`. A session
-    without a record, as other programs write it, gets the bundle that its notes name, as it is now. A bundle that the
-    options name is used instead of the recorded one. An app that changes plans before it runs them says how with
-    `adjust`: the plan of now is compared as the app would run it. Raises what `prepare` raises.
-    """
-    from amplifier_foundation.plan.recorded import prepare_recorded
-
-    return await prepare_recorded(saved, options, adjust)
 
 
 async def compose(options: Options, *, given_by_user: bool = True) -> Composition:

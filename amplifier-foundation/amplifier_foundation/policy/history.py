@@ -6,11 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Judgement, Permissions
 from amplifier_kit.guard.policy import Rule
 
@@ -80,19 +78,11 @@ class Past:
     problems: list[str] = field(default_factory=list)
 
 
-def read_past(home: Home, project: Path, *, since: datetime | None = None, all_projects: bool = False) -> Past:
-    """Read what sessions of a project, or of all, have done; `since` is about their last activity.
-
-    What cannot be read is in `problems`. Raises SessionsUnreadableError.
-    """
-    from amplifier_foundation.sessions.store import SessionStore
-
-    store = SessionStore(home)
+def read_past(sessions: Iterable[tuple[Path, Path]]) -> Past:
+    """Read what sessions have done, given their folders and projects; `problems` says what cannot be read."""
     past = Past()
-    for session in store.list(project, all_projects=all_projects, include_children=True, since=since):
-        folder = Path(session.project) if session.project else project
-        read_session(past, session.folder, folder)
-    past.problems += store.warnings
+    for folder, project in sessions:
+        read_session(past, folder, project)
     return past
 
 

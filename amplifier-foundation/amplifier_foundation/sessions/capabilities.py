@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from amplifier_foundation.plan.project_files import control_files_of
 from amplifier_foundation.sessions.plan import is_trusted
-from amplifier_foundation.trust.control_files import control_files_of
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -48,7 +48,7 @@ def is_place_trusted(runtime: SessionRuntime) -> bool:
 
 def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
     """Return whether only the user, the product or the app configured a module of the plan."""
-    from amplifier_foundation.trust.config_origin import adds_nothing, is_config_trusted
+    from amplifier_foundation.plan.config_trust import adds_nothing, is_config_trusted
 
     overlay = runtime.origin.metadata.get("agent_overlay") if runtime.origin is not None else None
     trusted = is_trusted(runtime.prepared, runtime.given_trust)
@@ -61,7 +61,7 @@ def is_part_trusted(runtime: SessionRuntime, module: str) -> bool:
 
 def is_hook_trusted(runtime: SessionRuntime, module: str, config: Any) -> bool:
     """Return the same for one hook of a module, by its config: what agents add beside it does not count."""
-    from amplifier_foundation.trust.config_origin import is_config_trusted
+    from amplifier_foundation.plan.config_trust import is_config_trusted
 
     if runtime.origin is None or not runtime.rules or is_part_trusted(runtime, module):
         return is_part_trusted(runtime, module)
@@ -73,7 +73,7 @@ def is_hook_of_user(runtime: SessionRuntime, module: str, config: Any) -> bool:
 
     Unlike trust, this is about its source: the hooks of a trusted project run, with the permissions of its commands.
     """
-    from amplifier_foundation.trust.config_origin import adds_nothing, is_config_of_user
+    from amplifier_foundation.plan.config_trust import adds_nothing, is_config_of_user
 
     prepared = runtime.prepared
     if runtime.origin is not None and not prepared.is_made_by_app:

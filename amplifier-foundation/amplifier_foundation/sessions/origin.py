@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from amplifier_foundation.policy.session_permissions import SessionPermissions
+    from amplifier_foundation.sessions.permissions import SessionPermissions
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
     from amplifier_foundation.usage import SessionBudget

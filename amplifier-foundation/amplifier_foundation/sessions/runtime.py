@@ -19,6 +19,7 @@ from amplifier_foundation.files import make_private
 from amplifier_foundation.plan.import_path import hold, of_other_session, was_used
 from amplifier_foundation.plan.module_config import check_module_configs
 from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.plan.project_files import code_in_project
 from amplifier_foundation.policy.policy_file import policy_files
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
@@ -37,7 +38,6 @@ from amplifier_foundation.sessions.plan import (
 )
 from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
 from amplifier_foundation.sessions.resume import add_missing_messages, past_cost_of
-from amplifier_foundation.trust.control_files import code_in_project
 from amplifier_foundation.trust.store import GivenTrust
 from amplifier_foundation.usage import SessionBudget
 from amplifier_kit.awaitable import maybe_await
@@ -51,8 +51,8 @@ from amplifier_kit.guard.redaction import (
 from amplifier_kit.log import SessionLog
 
 if TYPE_CHECKING:
-    from amplifier_foundation.policy.session_permissions import SessionPermissions
     from amplifier_foundation.sessions.checkpoints import Checkpoints
+    from amplifier_foundation.sessions.permissions import SessionPermissions
     from amplifier_foundation.sessions.resume import SavedSession
 
 #: Emitted when @mentions have put files into a prompt.
@@ -190,7 +190,7 @@ class SessionRuntime:
         """The rules about what the session may do."""
         if self.origin is not None and self.origin.permissions:
             return self.origin.permissions[0]
-        from amplifier_foundation.policy.session_permissions import SessionPermissions
+        from amplifier_foundation.sessions.permissions import SessionPermissions
 
         locate = self.prompt.resolver.resolve
         return SessionPermissions.of(self.prepared, self.folder, trust=self.given_trust, locate=locate)

@@ -11,6 +11,13 @@ from amplifier_foundation.errors import FoundationError
 SourceKind = Literal["file", "git", "zip", "http", "package"]
 
 
+class Pin(NamedTuple):
+    """What one source was: its commit, when it has commits, and the hash of its content."""
+
+    commit: str | None
+    sha256: str
+
+
 class Fetched(NamedTuple):
     """A source that lies on disk, complete."""
 

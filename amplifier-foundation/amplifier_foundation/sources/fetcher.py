@@ -24,7 +24,7 @@ from amplifier_foundation.sources.uri import SourceUri, parse_source, without_se
 if TYPE_CHECKING:
     import asyncio
 
-    from amplifier_foundation.plan.lock_file import Pin
+    from amplifier_foundation.sources.fetched import Pin
 
 T = TypeVar("T")
 

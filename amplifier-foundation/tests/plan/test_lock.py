@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.plan.lock_file import BundleLock, LockError, Pin, differences, find_lock, lock_path
-from amplifier_foundation.sources.fetched import Fetched
+from amplifier_foundation.plan.lock_file import BundleLock, LockError, differences, find_lock, lock_path
+from amplifier_foundation.sources.fetched import Fetched, Pin
 
 COMMIT, OTHER_COMMIT = "a" * 40, "b" * 40
 SHA, OTHER_SHA = "1" * 64, "2" * 64

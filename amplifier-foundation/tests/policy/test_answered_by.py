@@ -24,7 +24,7 @@ from amplifier_foundation.approvals.answered_by import (
 from amplifier_foundation.approvals.approvers import Approver, Approvers
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.policy.session_permissions import SessionPermissions
+from amplifier_foundation.sessions.permissions import SessionPermissions
 from amplifier_foundation.trust.store import TrustStore
 from amplifier_kit.guard.policy import Rule
 

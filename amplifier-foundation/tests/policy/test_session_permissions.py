@@ -11,7 +11,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.policy.remembered_rules import RememberedRules, RememberError
-from amplifier_foundation.policy.session_permissions import SessionPermissions
+from amplifier_foundation.sessions.permissions import SessionPermissions
 from amplifier_foundation.trust.store import GivenTrust, TrustStore
 from amplifier_kit.guard.policy import Rule
 

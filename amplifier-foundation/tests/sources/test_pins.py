@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.plan.lock_file import Pin
-from amplifier_foundation.sources.fetched import Fetched, OfflineError, SourceIntegrityError
+from amplifier_foundation.sources.fetched import Fetched, OfflineError, Pin, SourceIntegrityError
 from amplifier_foundation.sources.fetcher import Fetcher
 
 Environ = dict[str, str]

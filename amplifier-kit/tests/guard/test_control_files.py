@@ -16,6 +16,7 @@ _KIT, _FOUNDATION = _ROOT / "amplifier-kit" / "amplifier_kit", _ROOT / "amplifie
 _READERS = [
     *sorted((_KIT / "guard" / "sandbox").glob("*.py")),
     _FOUNDATION / "policy" / "protected_files.py",
+    _FOUNDATION / "plan" / "project_files.py",
     *(_FOUNDATION / "trust" / name for name in ("control_files.py", "store.py", "check.py")),
 ]
 #: What is named for another reason: secrets and programs of the home folder, a folder that is taken for a leftover, the
@@ -23,7 +24,7 @@ _READERS = [
 _ALLOWED = {
     "system_paths.py": {".amplifier", "commondir"},
     "placeholders.py": {".mcp.json"},
-    "control_files.py": {"agents"},
+    "project_files.py": {"agents"},
 }
 
 

@@ -36,9 +36,9 @@ def permissions_in(app: App, project: Path, *, user_file: Path | None = None) ->
 
     Nothing is fetched. Raises SettingsError.
     """
+    from amplifier_foundation.plan.project_files import code_in_project
     from amplifier_foundation.policy.permissions import Permissions
     from amplifier_foundation.policy.policy_file import may_bundle_allow
-    from amplifier_foundation.trust.control_files import code_in_project
     from amplifier_foundation.trust.store import TrustStore
 
     is_trusted = TrustStore(app.home).state(project).trusted
@@ -74,10 +74,13 @@ def _composition(app: App, project: Path) -> Any:
 def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
     """Return what sessions did that were active in the last days; what could not be read is said."""
     from amplifier_foundation.policy.history import read_past
+    from amplifier_foundation.sessions.store import SessionStore
 
     since = datetime.now(UTC) - timedelta(days=days)
-    past = read_past(app.home, app.project, since=since, all_projects=all_projects)
-    for problem in past.problems:
+    store = SessionStore(app.home)
+    sessions = store.list(app.project, all_projects=all_projects, include_children=True, since=since)
+    past = read_past((one.folder, Path(one.project or app.project)) for one in sessions)
+    for problem in (*past.problems, *store.warnings):
         app.inform(f"note: {problem}")
     return past
 

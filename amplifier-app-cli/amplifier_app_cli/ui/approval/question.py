@@ -15,7 +15,7 @@ from amplifier_kit.awaitable import plain_result
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy
     from amplifier_foundation.policy.remembered_rules import MemoryScope
-    from amplifier_foundation.policy.session_permissions import SessionPermissions
+    from amplifier_foundation.sessions.permissions import SessionPermissions
     from amplifier_kit.guard.policy import Rule
 
 

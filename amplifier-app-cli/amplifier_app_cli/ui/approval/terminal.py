@@ -52,7 +52,7 @@ from amplifier_foundation.approvals.open_calls import ChildCalls, OpenCalls
 if TYPE_CHECKING:
     from amplifier_core import ApprovalRequest, ApprovalResponse
     from amplifier_foundation.approvals.pending_calls import PendingCall, PendingQuestion, RecordedAnswers
-    from amplifier_foundation.policy.session_permissions import SessionPermissions
+    from amplifier_foundation.sessions.permissions import SessionPermissions
     from amplifier_kit.guard.policy import Rule
 
 #: Invalid answers before the question counts as denied.

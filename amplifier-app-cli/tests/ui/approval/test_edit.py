@@ -31,7 +31,7 @@ from amplifier_app_cli.ui.plain import plain
 from amplifier_core import AmplifierSession, HookResult
 from amplifier_core.testing import wait_for
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.policy.session_permissions import SessionPermissions
+from amplifier_foundation.sessions.permissions import SessionPermissions
 
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

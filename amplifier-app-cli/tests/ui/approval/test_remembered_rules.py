@@ -14,7 +14,7 @@ from amplifier_app_cli.ui.colour import Ink
 from amplifier_core import AmplifierSession
 from amplifier_foundation.approvals.answered_by import name_modules_that_decide
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.policy.session_permissions import SessionPermissions
+from amplifier_foundation.sessions.permissions import SessionPermissions
 from amplifier_module_hooks_approval import mount
 
 _MAKE = {"tool_name": "bash", "tool_input": {"command": "make check"}, "tool_call_id": "c"}

@@ -59,9 +59,9 @@ class SessionPermissions:
         """
 
         def load() -> Permissions:
+            from amplifier_foundation.plan.project_files import control_files_of
             from amplifier_foundation.policy.policy_file import may_bundle_allow
             from amplifier_foundation.sessions.plan import is_trusted
-            from amplifier_foundation.trust.control_files import control_files_of
 
             trusted = is_trusted(prepared, trust)
             return Permissions.load(

@@ -24,15 +24,22 @@ from amplifier_foundation.plan.prepare import (
     refused,
 )
 from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.sessions.metadata import RECORD
+from amplifier_foundation.sessions.resume import SavedSession
 from amplifier_foundation.trust.check import ModuleUse, UntrustedError
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer
-    from amplifier_foundation.sessions.resume import SavedSession
 
 
-async def prepare_recorded(saved: SavedSession, options: Options, adjust: Adjust | None = None) -> Prepared:
-    """Do what `prepare.prepare_saved` says."""
+async def prepare_saved(saved: SavedSession, options: Options, *, adjust: Adjust | None = None) -> Prepared:
+    """Return the parts that a session was made of, as they were recorded, ready to go on.
+
+    What bundle, settings and lock would give now is compared, and every difference is one of the `warnings`. A session
+    without a record, as other programs write it, gets the bundle that its notes name, as it is now. A bundle that the
+    options name is used instead of the recorded one. An app that changes plans before it runs them says how with
+    `adjust`: the plan of now is compared as the app would run it. Raises what `prepare` raises.
+    """
     told = _moved_away(saved, options.project)
     options = replace(options, project=saved.project or options.project, session_folder=saved.folder)
     if options.bundle is not None or saved.recorded is None:
@@ -159,8 +166,6 @@ def _lost_context(recorded: Composed) -> list[str]:
 
 def _not_here(saved: SavedSession, error: BundleNotFoundError) -> BundleNotFoundError:
     """Return the error for a session that has no record, and whose bundle is not known here."""
-    from amplifier_foundation.sessions.metadata import RECORD
-
     why = next((note for note in saved.notes if RECORD in note), "it has no record of what it was made of")
     return BundleNotFoundError(
         f"{error}\nThe session {saved.session_id} cannot go on with its own bundle: {why}. To go on with another one: "

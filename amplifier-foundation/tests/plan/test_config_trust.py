@@ -11,8 +11,8 @@ from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.documents import Document
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import Composed
+from amplifier_foundation.plan.config_trust import is_config_of_user, is_config_trusted
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.trust.config_origin import is_config_of_user, is_config_trusted
 
 _SHELL = {"hooks": [{"module": "hook-shell", "config": {"hooks": {}}}]}
 

@@ -1,0 +1,73 @@
+"""Who had a say in the config of a module: what an untrusted project writes there must not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.trust.config_origin import mentions, said_of
+
+
+def is_config_trusted(
+    prepared: Prepared, module: str, *, is_trusted: bool, overlay: Mapping[str, Any] | None = None
+) -> bool:
+    """Tell whether the config of a module is nobody's but the user's, the product's or the app's.
+
+    Not when a file of the project names the module, unless the project `is_trusted` or the user gave this very file for
+    the run; nor when the definition of an agent, `overlay`, does, since agents may come from the project. When nobody
+    knows the files, it is not trusted.
+    """
+    if is_trusted or prepared.is_made_by_app:
+        return True
+    if not prepared.layers or mentions(overlay, module):
+        return False
+    return not any(
+        "project" in (layer.owner, layer.named_by) and mentions(layer.document.data, module)
+        for layer in prepared.layers
+        if not layer.given_by_user
+    )
+
+
+def is_config_of_user(prepared: Prepared, module: str) -> bool:
+    """Tell whether no file of the project had a say in the config of a module, trusted or given for the run or not.
+
+    What a project brings may do no more than its commands may, since they can change what it runs. When nobody knows
+    the files, it counts as the project's; so does what only the record of a session says.
+    """
+    if prepared.is_made_by_app:
+        return True
+    if any(_is_of_project(layer) and mentions(layer.document.data, module) for layer in prepared.layers):
+        return False
+    others = [layer for layer in prepared.layers if not _is_of_project(layer)]
+    if not prepared.is_recorded:
+        return bool(others)
+    known = {text for layer in others for text in _texts(layer.document.data)}
+    return known.issuperset(_texts(said_of(_without_agents(prepared.composed.plan), module)))
+
+
+def _is_of_project(layer: Layer) -> bool:
+    # What the product ships stays the product's, also when a file of the project includes it.
+    return layer.owner != "product" and "project" in (layer.owner, layer.named_by)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a plan or a bundle that are no keys, however deep."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, str):
+        yield value
+
+
+def adds_nothing(plan: Mapping[str, Any], root: Mapping[str, Any], module: str) -> bool:
+    """Tell whether the plan of a child says nothing of a module that the plan at the top does not say."""
+    known = said_of(_without_agents(root), module)
+    return all(said in known for said in said_of(_without_agents(plan), module))
+
+
+def _without_agents(plan: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in plan.items() if key != "agents"}
