@@ -3,7 +3,7 @@
     answer = await run_session_in_subprocess(plan, "Find the failing test.", parent_id, project_path)
 
 For published code that calls this function; agents run in the process of their parent (`children`). The process gets
-the environment variables that it needs and no others, and nobody to ask: what needs an approval is denied.
+the environment variables that it needs and no others, and no approval system: what needs an approval is denied.
 """
 
 from __future__ import annotations

@@ -230,5 +230,5 @@ def _report(folder: Path, parent_id: str, next_task: _NextTask | None, notes: li
             "continues from where it was when it is resumed by that session id."
         )
     notes.append(f"the result of the session {folder.name} of agent {agent} was recovered from it")
-    told = {"response": result["output"], "session_id": folder.name, "agent": agent}
-    return json.dumps({**told, "turn_count": result["turn_count"], "status": result["status"]}, ensure_ascii=False)
+    answer = {"response": result["output"], "session_id": folder.name, "agent": agent}
+    return json.dumps({**answer, "turn_count": result["turn_count"], "status": result["status"]}, ensure_ascii=False)
