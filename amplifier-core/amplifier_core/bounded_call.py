@@ -2,8 +2,8 @@
 
 Handlers, contributors and callbacks run inside the caller's own task (a task of their own would cost more than most of
 them do), but in a copy of its context, so that contextvars they set do not leak. Three things are distinguished that
-asyncio does not distinguish: the outer task being cancelled (it propagates, always), foreign code raising or asking for
-its own CancelledError (a failure of that code), and a deadline of ours (a TimeoutError, never a refusal).
+asyncio does not distinguish: the outer task being cancelled (it propagates, always), foreign code raising a
+CancelledError itself (a failure of that code), and a deadline of ours (a TimeoutError, never a refusal).
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def join_lists(base: list[Any], over: list[Any]) -> list[Any]:
 def copied(value: Any) -> Any:
     """Return a copy of nested mappings and lists; everything else is shared.
 
-    Not the kernel's `copy_containers`, which keeps two references to one object together: two places that share a YAML
+    Not the kernel's `copy_tree`, which keeps two references to one object together: two places that share a YAML
     anchor are changed apart here.
     """
     if isinstance(value, Mapping):
