@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class App:
-    """One run of the program. Nothing is looked up before it is asked for."""
+    """One run of the program; its properties are computed on first use."""
 
     is_quiet: bool = False
     #: The user must not be asked anything.

@@ -34,7 +34,7 @@ class LazyGroup(click.Group):
         return sorted({*self.entries, *super().list_commands(context)})
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Return the command of that name, None when there is none."""
+        """Return the command of that name, or None."""
         if name not in self.entries:
             return super().get_command(context, name)
         module, _, attribute = self.entries[name].target.partition(":")
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which one may have been meant, or that this release does not have it."""
         name = arguments[0] if arguments else ""
-        # Whoever completes a line that is wrong gets nothing offered, and nothing is written into it.
+        # While a shell completes a line, errors must not be written into it.
         if name and not context.resilient_parsing and self.get_command(context, name) is None:
             self._refuse(context, name)
         return super().resolve_command(context, arguments)
@@ -77,7 +77,7 @@ class LazyGroup(click.Group):
 
 
 def _quoted(prompt: str) -> str:
-    """Return a prompt as a shell takes it, a long one as dots: whoever typed it knows it."""
+    """Return a prompt quoted for a shell; a long one as dots, since the user knows it."""
     import shlex
 
     if len(prompt) > _LONGEST_PROMPT or "\n" in prompt:
@@ -86,10 +86,10 @@ def _quoted(prompt: str) -> str:
 
 
 class Program(LazyGroup):
-    """The tree of commands. Ctrl-C ends any of them with its exit code, and after the end nothing is printed."""
+    """The group of all commands; Ctrl-C ends any of them with its exit code."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
-        """Run the program; output that cannot be written, of help and version too, is a failure in one line."""
+        """Run the program; output that cannot be written, even of help, is reported in one line."""
         try:
             return super().main(*arguments, **options)
         except OSError as error:
@@ -101,7 +101,7 @@ class Program(LazyGroup):
             sys.exit(complain(exits.FAILURE, unwritten(error)))
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Take the options; of one that belongs to `run`, say how to chat with it."""
+        """Parse the options; for one that belongs to `run`, say how to chat with it."""
         given = list(arguments)
         try:
             return super().parse_args(context, arguments)
@@ -126,7 +126,7 @@ class Program(LazyGroup):
 
 
 def _bundle_in(arguments: list[str]) -> str:
-    """Return the bundle that was named with an option that is not there, as `run` takes it."""
+    """Return the bundle named with the unknown option, as `run` takes it."""
     import os
     import shlex
 

@@ -1,4 +1,4 @@
-"""Turn faults into one line on standard error and an exit code: no command shows a traceback for a user's mistake."""
+"""Turn errors into one line on standard error and an exit code; a traceback is only for our own bugs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amplifier_app_cli.ui.streams import is_about_stdout
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Exit codes by the stable code of a fault; every other one is a plain failure.
+#: Exit codes by the stable code of an error; all others are 1.
 _EXITS = {
     "budget_exhausted": exits.BUDGET_EXHAUSTED,
     "module_activation": exits.MODULES,
@@ -33,22 +33,22 @@ _EXITS = {
 
 
 def exit_code_of(error: Exception) -> int:
-    """Return the exit code that stands for a fault."""
+    """Return the exit code of an error."""
     from amplifier_foundation.errors import FoundationError
 
     return _EXITS.get(error.code, exits.FAILURE) if isinstance(error, FoundationError) else exits.FAILURE
 
 
 class Failure(NamedTuple):
-    """A fault in words, with its code for machines and its exit code."""
+    """An error for the user: its stable code, its message and its exit code."""
 
     code: str
     message: str
     exit_code: int
 
 
-def described(error: Exception, *, anything: bool = False) -> Failure | None:
-    """Return a fault in words for the user; None for one that is ours, unless `anything` is to be described."""
+def describe_failure(error: Exception, *, anything: bool = False) -> Failure | None:
+    """Describe an error for the user; None for one of our own bugs, unless `anything` is to be described."""
     known = _known(error)
     if known is not None:
         return known
@@ -60,7 +60,7 @@ def described(error: Exception, *, anything: bool = False) -> Failure | None:
 
 
 def _known(error: Exception) -> Failure | None:
-    """Return the words for a fault of a kind that says what is wrong."""
+    """Describe an error of a class whose message says what is wrong."""
     from amplifier_foundation.errors import FoundationError
 
     if isinstance(error, FoundationError):
@@ -86,7 +86,7 @@ def _is_of(error: Exception, module: str, name: str) -> bool:
 
 
 def _said_by_system(error: OSError) -> str:
-    """Return what the system says, with the file it says it of."""
+    """Return the message of the system, with the file it is about."""
     if error.filename is None or not error.strerror:
         return str(error)
     return f"{os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename}: {error.strerror}"

@@ -51,13 +51,17 @@ _COMMANDS: Final = {
 @click.group(cls=Program, entries=_COMMANDS, invoke_without_command=True)
 @click.version_option(__version__, prog_name="amplifier", message="%(prog)s %(version)s")
 @click.option("-q", "--quiet", is_flag=True, help="Print results only.")
-@click.option("--no-input", is_flag=True, help="Never ask anything: what needs an answer is refused, or waits for one.")
-@click.option("-v", "--verbose", is_flag=True, help="Say more about what happens.")
+@click.option("--no-input", is_flag=True, help="Never ask: what needs approval is denied or becomes pending.")
+@click.option("-v", "--verbose", is_flag=True, help="Show more details.")
 @click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colours, whatever NO_COLOR says."
+    "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colours; overrides NO_COLOR."
 )
-@click.option("--safe-mode", is_flag=True, help="Use nothing of yours: to see whether it is at fault.")
-@click.option("--install-completion", metavar="[SHELL]", is_flag=False, flag_value="", help="Let your shell complete.")
+@click.option(
+    "--safe-mode",
+    is_flag=True,
+    help="Ignore your settings, modules, hooks and tools, to see whether they are at fault.",
+)
+@click.option("--install-completion", metavar="[SHELL]", is_flag=False, flag_value="", help="Install shell completion.")
 @click.pass_context
 def main(
     context: click.Context,

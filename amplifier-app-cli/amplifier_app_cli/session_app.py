@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.event_loop import resume_garbage_collection
-from amplifier_app_cli.failures import Failure, described
+from amplifier_app_cli.failures import Failure, describe_failure
 from amplifier_app_cli.session_request import PreparedSession, SessionRequest, prepare_session
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.signals import Signals
@@ -156,7 +156,7 @@ class SessionApp:
 
     def failure(self, error: Exception) -> Failure | None:
         """Describe why the session could not be opened or run; None for a bug of ours before it was ready."""
-        return described(error, anything=self.is_ready)
+        return describe_failure(error, anything=self.is_ready)
 
     # -- connecting --
 
@@ -198,7 +198,7 @@ class SessionApp:
         limit = self.runtime.budget.exhausted
         if limit is not None and getattr(error, "code", None) == "budget_exhausted":
             return self._limit_reached(limit)
-        failure = described(error, anything=True)
+        failure = describe_failure(error, anything=True)
         assert failure is not None
         return Outcome.failed(*failure)
 

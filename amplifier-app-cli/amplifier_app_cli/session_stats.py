@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from amplifier_app_cli.children.live import ChildSums
+from amplifier_app_cli.children.live import ChildUsage
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class SessionStats:
         self._account: UsageAccount | None = None
         self._before = self._at_turn_start = UsageRecord()
         #: What each child session used.
-        self.children = ChildSums()
+        self.children = ChildUsage()
         #: Model answers of the session itself.
         self.answers = 0
         #: Agents that were spawned, at any depth.

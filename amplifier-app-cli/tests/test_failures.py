@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.failures import described, exit_code_of, report_errors
+from amplifier_app_cli.failures import describe_failure, exit_code_of, report_errors
 from amplifier_app_cli.ui.records import format_option
 from amplifier_core.llm_errors import RateLimitError
 from amplifier_foundation.errors import FoundationError
@@ -35,7 +35,7 @@ class _Untrusted(FoundationError):
 )
 def test_each_fault_has_its_codes(error: Exception, code: str, exit_code: int) -> None:
     """A fault is described by a stable code, words, and the exit code that stands for it."""
-    failure = described(error)
+    failure = describe_failure(error)
     assert failure is not None
     assert (failure.code, failure.exit_code) == (code, exit_code)
     assert failure.message
@@ -43,18 +43,18 @@ def test_each_fault_has_its_codes(error: Exception, code: str, exit_code: int) -
 
 def test_faults_of_ours_are_not_hidden() -> None:
     """What is nobody's mistake but ours is described only when everything is to be."""
-    assert described(KeyError("x")) is None
-    assert described(KeyError("x"), anything=True) is not None
+    assert describe_failure(KeyError("x")) is None
+    assert describe_failure(KeyError("x"), anything=True) is not None
     assert exit_code_of(KeyError("x")) == 1
 
 
 def test_all_missing_modules_are_listed() -> None:
     """Every module has its line, and the way to go on without them is told when there is one."""
-    failure = described(ModulesMissingError(["one", "two"]))
+    failure = describe_failure(ModulesMissingError(["one", "two"]))
     assert failure is not None
     assert failure.message.splitlines()[1:3] == ["  - one", "  - two"]
     assert "--allow-missing-modules" in failure.message
-    fatal = described(ModulesMissingError(["one"], is_fatal=True))
+    fatal = describe_failure(ModulesMissingError(["one"], is_fatal=True))
     assert fatal is not None
     assert "--allow-missing-modules" not in fatal.message
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.ui.answer import AnswerFollower, Handler
-from amplifier_app_cli.ui.layout import wrapped
+from amplifier_app_cli.ui.layout import wrap_text
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
@@ -47,7 +47,7 @@ class AnswerView(AnswerFollower):
         """Return the part of the open block that may still change, as lines for the live part of the screen."""
         width = self._screen.width - 1
         if self._kind == "text" and self._screen.ink.is_styled:
-            return rendered(self._blocks.tail, width) if self._blocks.tail.strip() else ""
+            return render_markdown(self._blocks.tail, width) if self._blocks.tail.strip() else ""
         if not self._line:
             return ""
         return "\n".join(self._lines(self._line))
@@ -120,7 +120,7 @@ class AnswerView(AnswerFollower):
             self._screen.show("\n".join(self._lines(line)) if self._kind == "thinking" else line)
 
     def _show_block(self, block: str) -> None:
-        text = rendered(block, self._screen.width - 1)
+        text = render_markdown(block, self._screen.width - 1)
         self._screen.show(text if self._is_first else f"\n{text}")
         self._is_first = False
 
@@ -128,11 +128,11 @@ class AnswerView(AnswerFollower):
         """Return a line as it is shown: thinking is dimmed, with a bar before it."""
         width = self._screen.width - 1
         if self._kind != "thinking":
-            return wrapped(line, width)
-        return [self._screen.ink("dim", _BAR + part.rstrip()) for part in wrapped(line, max(width - len(_BAR), 1))]
+            return wrap_text(line, width)
+        return [self._screen.ink("dim", _BAR + part.rstrip()) for part in wrap_text(line, max(width - len(_BAR), 1))]
 
 
-#: A block longer than this is shown in parts: what is not shown for good is drawn again and again.
+#: Lines after which a block is shown in parts: the live part is redrawn all the time.
 _LONG: Final = 30
 #: A table looks like one only as a whole; but there is an end to that too.
 _LONGEST: Final = 200
@@ -208,7 +208,7 @@ class MarkdownStream:
         return blocks
 
     def _goes_on(self, line: str) -> bool:
-        """Tell whether a line behind a blank one belongs to the list before it."""
+        """Return whether a line after a blank one belongs to the list before it."""
         is_part = line.startswith(("  ", "\t")) or bool(_ITEM.match(line))
         return self._is_list() and is_part and len(self._lines) < _LONG
 
@@ -222,7 +222,7 @@ class MarkdownStream:
 
 
 @lru_cache(maxsize=256)
-def rendered(text: str, width: int) -> str:
+def render_markdown(text: str, width: int) -> str:
     """Return Markdown, which has been made plain, as styled lines that fit into `width`."""
     console = _console(width)
     with console.capture() as captured:

@@ -13,7 +13,7 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.chat.answer import AnswerView
 from amplifier_app_cli.chat.progress import ChildView, ToolProgress
 from amplifier_app_cli.chat.screen import Screen
-from amplifier_app_cli.chat.steering import Steering, told
+from amplifier_app_cli.chat.steering import Steering, unsent_lines
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.session_app import Outcome, SessionApp
 from amplifier_app_cli.ui.colour import Ink
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.approvals.pending_calls import PendingCall
 
 
-_WORDS_TO_LEAVE: Final = ("exit", "quit", "/exit", "/quit")
+_EXIT_WORDS: Final = ("exit", "quit", "/exit", "/quit")
 #: Seconds between two drawings of how long something takes.
 _TICK: Final = 0.5
 
@@ -85,14 +85,14 @@ class Conversation:
         """Return whether the project is trusted for this run alone."""
         return self.session.request.trust
 
-    # -- the run of things --
+    # -- turns and commands --
 
     async def run(self, first_prompt: str | None = None, pending: Sequence[PendingCall] = ()) -> int:
         """Take input until the user leaves; return the exit code. Pending calls run first."""
         if first_prompt:
             self._inputs.put_nowait(UserInput.of_typed(first_prompt))
         listening = asyncio.create_task(self.screen.run(self))
-        listening.add_done_callback(lambda task: self._on_deaf(task))
+        listening.add_done_callback(lambda task: self._on_input_failure(task))
         try:
             if pending:
                 await self.turn(UserInput(""), pending)
@@ -130,7 +130,7 @@ class Conversation:
         self.leave(exits.TERMINATED if number == signal.SIGTERM else exits.HUNG_UP)
 
     async def _next(self) -> UserInput | None:
-        """Return the next input, None when there is none any more."""
+        """Return the next input, None at the end of input."""
         if self._has_no_input and self._inputs.empty():
             return None
         self.screen.refresh()
@@ -146,7 +146,7 @@ class Conversation:
             self.screen.show(self.screen.ink("dim", one_line(f"now asked: {text}", self.screen.width - 1)))
         else:
             self._echo(text)
-        if stripped in _WORDS_TO_LEAVE:
+        if stripped in _EXIT_WORDS:
             self.leave()
         elif self._is_command(stripped):
             self.given = given
@@ -202,29 +202,29 @@ class Conversation:
         elif failure:
             told_so = folded(plain(f"amplifier: {self.scrub(failure)}"), self.screen.width - 1)
             self.screen.show(ink("bad", told_so))
-        if lost := self.steering.end_turn(is_well=not was_stopped and not failure):
-            self.screen.show(told(lost, self.screen.width - 1))
+        if lost := self.steering.end_turn(is_complete=not was_stopped and not failure):
+            self.screen.show(unsent_lines(lost, self.screen.width - 1))
         if (used := self.usage.turn).answers:
             took = duration(time.monotonic() - self._started)
             self.screen.show(ink("dim", one_line(f"{usage_line(used)} · {took}", self.screen.width - 1)))
         if self.screen.has_live_part:
-            self.screen.show("")  # so that one turn can be told from the next
+            self.screen.show("")  # separates turns
 
     async def _tick(self) -> None:
         while True:
             self.screen.refresh()
             await asyncio.sleep(_TICK)
 
-    # -- what the person does --
+    # -- input --
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether a turn or a command runs, or a question waits."""
+        """Return whether a turn or a command runs, or a question is open."""
         return any(part is not None for part in (self._stop, self._question, self._command))
 
     @property
     def is_working(self) -> bool:
-        """Tell whether a turn runs."""
+        """Return whether a turn runs."""
         return self._stop is not None
 
     def on_line(self, given: UserInput) -> None:
@@ -254,7 +254,7 @@ class Conversation:
             self.screen.show("press Ctrl-C again to leave, or Ctrl-D")
 
     def on_end(self, *, is_final: bool) -> None:
-        """Leave; a turn that runs is finished first when the input has ended for good, else nothing happens."""
+        """Leave; at the final end of input a running turn is finished first, else it keeps the chat open."""
         if self._question is not None:
             self._refuse_question()
         if is_final:
@@ -266,8 +266,8 @@ class Conversation:
         elif self._question is None:
             self.screen.show(self.screen.ink("dim", "a turn runs: Ctrl-C stops it"))
 
-    def _on_deaf(self, listening: asyncio.Task[None]) -> None:
-        """End the chat when input broke down: there is nobody to talk with."""
+    def _on_input_failure(self, listening: asyncio.Task[None]) -> None:
+        """End the chat if reading input failed."""
         if not listening.cancelled() and (error := listening.exception()) is not None:
             self.screen.show(plain(f"amplifier: the terminal cannot be read: {type(error).__name__}: {error}"))
             self.leave(exits.FAILURE)
@@ -277,7 +277,7 @@ class Conversation:
         stripped = text.strip()
         ink = self.screen.ink
         self._echo(text)
-        if stripped in _WORDS_TO_LEAVE:
+        if stripped in _EXIT_WORDS:
             self.screen.show(ink("dim", "a turn runs: Ctrl-C stops it"))
         elif self._is_command(stripped):
             self.commands.run_during_turn(stripped)
@@ -285,7 +285,7 @@ class Conversation:
             self.screen.show(ink("dim", one_line(self.steering.take(given), self.screen.width - 1)))
 
     def _is_command(self, text: str) -> bool:
-        """Tell a command from a prompt that begins with a path."""
+        """Return whether a text is a command, not a prompt that starts with a path."""
         word = text.split(maxsplit=1)[0]
         return word.startswith("/") and "/" not in word[1:] and len(word) > 1
 
@@ -297,7 +297,7 @@ class Conversation:
                 "\n".join([f"{self.screen.ink('bold', '>')} {lines[0]}", *(f"  {line}" for line in lines[1:])])
             )
 
-    # -- being asked --
+    # -- questions --
 
     @property
     def ink(self) -> Ink:
@@ -322,15 +322,15 @@ class Conversation:
 
     @property
     def can_lend(self) -> bool:
-        """Tell whether another program may have the terminal for a while."""
+        """Return whether another program may use the terminal."""
         return self.screen.can_lend
 
     def lent(self) -> AbstractAsyncContextManager[None]:
-        """Leave the terminal to another program for the length of a block."""
+        """Lend the terminal to another program for the length of a block."""
         return self.screen.lent()
 
     async def ask(self, label: str, draft: str = "") -> str | None:
-        """Return the next input, which may begin as `draft`, as the answer to a question; None when there is none."""
+        """Return the answer to a question, prefilled with `draft`; None if there is no answer."""
         # A turn that is being stopped asks nothing any more: Ctrl-C in an editor is a no as well.
         if self._has_no_input or self._exit_code is not None or self.coordinator.cancellation.is_cancelled:
             return None
@@ -353,7 +353,7 @@ class Conversation:
         if self._question is not None and not self._question.done():
             self._question.set_result(None)
 
-    # -- what stands around the input --
+    # -- the live part --
 
     def _live(self) -> str:
         if self._stop is None:
@@ -362,7 +362,7 @@ class Conversation:
         return "\n".join(part for part in parts if part)
 
     def _status(self) -> str:
-        """Return how long the turn has taken, and what waits."""
+        """Return the status line: the time, queued inputs, and what Ctrl-C does."""
         token = self.coordinator.cancellation
         state = f"{'stopping' if token.is_cancelled else 'working'} {int(time.monotonic() - self._started)} s"
         if self._question is not None and not self._question.done():
@@ -380,7 +380,7 @@ class Conversation:
         return self.screen.ink("bold", f"[{plain(str(pinned))}]> " if pinned else "> ")
 
 
-#: Seconds that a loop has to drop everything when it was told to stop at once.
+#: Seconds for a loop to stop after an immediate cancellation.
 _GRACE = 3.0
 
 

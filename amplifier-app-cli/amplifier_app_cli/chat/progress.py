@@ -11,7 +11,7 @@ from typing import Any
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.children.endings import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
-from amplifier_app_cli.ui.layout import duration, few_lines, named, one_line, summarize_input
+from amplifier_app_cli.ui.layout import duration, few_lines, fit_label, one_line, summarize_input
 from amplifier_app_cli.ui.spending import price_text
 from amplifier_app_cli.ui.table import columns
 
@@ -62,7 +62,7 @@ class ToolProgress:
         return self._screen.ink("dim", "\n".join(lines))
 
     def clear(self) -> None:
-        """Forget what runs: the turn is over."""
+        """Forget the running calls at the end of a turn."""
         self.running.clear()
         self._waits.clear()
 
@@ -84,7 +84,7 @@ class ToolProgress:
         return duration(now - tool.since - self._waited(key, tool.since, now))
 
     def _waited(self, key: str, start: float, end: float) -> float:
-        """Return how long a call was held up: of calls side by side nobody knows which one it was."""
+        """Return how long a call was held up: for parallel calls it is unknown which one waited."""
         return sum(max(min(over, end) - max(began, start), 0.0) for began, over, held in self._waits if held <= {key})
 
     def _on_pre(self, event: str, data: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ def _message(error: Any) -> str:
 _MOST_CHILDREN = 10
 #: Terminals narrower than this have thin branches.
 _NARROW = 60
-#: So much of a name tells who it is.
+#: Columns of a name that identify it.
 _NAME = 16
 
 
@@ -178,22 +178,24 @@ class ChildView:
     def on_end(self, child: LiveChild) -> None:
         """Show how a child ended, what it took, and why it did not end well."""
         ending = child.ending
-        mark = "✔" if ending.is_well else "✘"
+        mark = "✔" if ending.is_complete else "✘"
         indent = self._indent(child)
         end = [*_price(child), duration(time.monotonic() - child.since)]
-        # Of a name as much as tells who it was; how it ended counts more than what it took.
+        # Keep enough of the name; how it ended matters more than what it used.
         needed = min(columns(child.name), _NAME) + 2 + len(ending.word)
         while end and len(indent) + needed + sum(len(part) + 3 for part in end) > self._screen.width - 3:
             end.pop()
         line = self._line(f"{indent}{mark} ", child.name, ending.word, end)
-        shown = indent + self._screen.ink("good" if ending.is_well else "bad", mark) + line[len(indent) + len(mark) :]
+        shown = (
+            indent + self._screen.ink("good" if ending.is_complete else "bad", mark) + line[len(indent) + len(mark) :]
+        )
         for reason in self._reason(child, ending, self._screen.width - 3 - len(indent)):
             shown += f"\n{indent}  {reason}"
         self._screen.show(shown)
         self._screen.refresh()
 
-    def on_refusal(self, asker: LiveChild, agent: str, ending: Ending) -> None:
-        """Show whom a child asked for in vain, and why; of the session itself the line of its call tells that."""
+    def on_rejection(self, asker: LiveChild, agent: str, ending: Ending) -> None:
+        """Show which agent a child could not spawn, and why; for the session itself the line of its call shows that."""
         indent = self._indent(asker, 1)
         line = self._line(f"{indent}✘ ", agent, "refused", [])
         shown = indent + self._screen.ink("bad", "✘") + line[len(indent) + 1 :]
@@ -243,7 +245,7 @@ class ChildView:
         tail = "".join(f" · {part}" for part in end if part)
         if len(tail) > room // 2:  # a very narrow terminal: what it does counts more than what it takes
             tail = ""
-        return start + named(name, what, room - len(tail)) + tail
+        return start + fit_label(name, what, room - len(tail)) + tail
 
 
 def _price(child: LiveChild) -> list[str]:

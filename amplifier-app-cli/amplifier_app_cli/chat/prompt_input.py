@@ -26,7 +26,7 @@ _COMMAND: Final = re.compile(r"/([a-z-]*)$")
 
 
 def is_completable(text_before_cursor: str) -> bool:
-    """Tell whether what is being typed is a command or a mention, so that a menu is of use."""
+    """Return whether a command or a mention is being typed, so that a menu helps."""
     return bool(_COMMAND.fullmatch(text_before_cursor) or _MENTION.search(text_before_cursor))
 
 
@@ -120,7 +120,7 @@ def _entries(folder: Path, prefix: str, *, with_hidden: bool = False) -> list[tu
 
 
 class ProjectHistory(FileHistory):
-    """Keep inputs in `path`, without secrets. A file that cannot be used costs no input; that is told once."""
+    """Keep inputs in `path`, without secrets. A file that cannot be used is reported once."""
 
     def __init__(self, path: Path, scrub: Callable[[str], str]) -> None:
         super().__init__(str(path))
@@ -212,7 +212,7 @@ def _change(old: str, new: str, cursor: int) -> tuple[int, int, int]:
     """Return where a text was changed, how many characters went, and how many came."""
     added = len(new) - len(old)
     if added > 0:
-        # The cursor stands where the text was put in, or behind it: the texts alone may not tell.
+        # The cursor stands where the text was put in, or behind it: the texts alone may be ambiguous.
         for start in (cursor, cursor - added):
             if start >= 0 and old[:start] == new[:start] and old[start:] == new[start + added :]:
                 return start, 0, added

@@ -94,7 +94,7 @@ class PromptScreen:
                 self._flush()
 
     def write(self, text: str) -> None:
-        """Show a piece of a line on a line of its own: what can change belongs into the live part."""
+        """Show a piece of a line as a line: what may still change belongs into the live part."""
         self.show(text)
 
     def refresh(self) -> None:
@@ -213,7 +213,7 @@ class PromptScreen:
             app.output.flush()
             app.invalidate()
         except OSError:
-            # The terminal is gone. Whoever runs this hears of it by SIGHUP or by the end of the input.
+            # The terminal is gone; SIGHUP or the end of input follows.
             self.is_broken = True
 
 

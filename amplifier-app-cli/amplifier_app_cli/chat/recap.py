@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from amplifier_app_cli.chat.answer import rendered
+from amplifier_app_cli.chat.answer import render_markdown
 from amplifier_app_cli.chat.screen import Screen
-from amplifier_app_cli.ui.layout import one_line, wrapped
+from amplifier_app_cli.ui.layout import one_line, wrap_text
 from amplifier_app_cli.ui.plain import plain
 
 #: Turns that are shown of a resumed session.
@@ -92,7 +92,7 @@ def _said(message: Mapping[str, Any], screen: Screen) -> str:
     if role == "user" and text:
         return f"{screen.ink('bold', '>')} {text}"
     if role == "assistant" and text:
-        return rendered(text, screen.width - 1) if screen.ink.is_styled else text
+        return render_markdown(text, screen.width - 1) if screen.ink.is_styled else text
     if role == "tool":
         return screen.ink("dim", one_line(f"· {message.get('name') or 'tool'}", screen.width - 1))
     return ""
@@ -106,7 +106,7 @@ def _thought(message: Mapping[str, Any], screen: Screen) -> str:
     text = plain("\n".join(thoughts)).strip()
     if message.get("role") != "assistant" or not text:
         return ""
-    lines = wrapped(text, max(screen.width - 1 - len(_BAR), 1))
+    lines = wrap_text(text, max(screen.width - 1 - len(_BAR), 1))
     return "\n".join(screen.ink("dim", _BAR + line.rstrip()) for line in lines)
 
 

@@ -24,7 +24,7 @@ class Listener(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether something runs that Ctrl-C stops, whatever is typed already."""
+        """Return whether something runs that Ctrl-C stops, even if text is typed already."""
         ...
 
     def on_line(self, given: UserInput) -> None:
@@ -41,7 +41,7 @@ class Listener(Protocol):
 
 
 class Screen(Protocol):
-    """A terminal. Everything that is shown has been made plain by whoever shows it."""
+    """A terminal. Callers make text plain before they show it."""
 
     ink: Ink
 
@@ -57,17 +57,17 @@ class Screen(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """Tell whether something could not be shown: then nobody may have seen what is asked."""
+        """Return whether output failed: then the user may not have seen the question."""
         ...
 
     @property
     def is_interactive(self) -> bool:
-        """Tell whether a person types: what comes from a file or a program is prompts alone, one after the other."""
+        """Return whether a user types: lines from a file or a program are prompts only, one after the other."""
         ...
 
     @property
     def has_live_part(self) -> bool:
-        """Tell whether what is not finished can be shown and changed later."""
+        """Return whether there is a live part, which shows unfinished text and changes later."""
         ...
 
     def show(self, text: str) -> None:
@@ -88,7 +88,7 @@ class Screen(Protocol):
 
     @property
     def can_lend(self) -> bool:
-        """Tell whether another program may have the terminal for a while."""
+        """Return whether another program may use the terminal."""
         ...
 
     def lent(self) -> AbstractAsyncContextManager[None]:
@@ -104,7 +104,7 @@ class Screen(Protocol):
         ...
 
     async def run(self, listener: Listener) -> None:
-        """Hand over input until `close()` is called or there is none any more."""
+        """Hand over input until `close()` is called or input ends."""
         ...
 
     def close(self) -> None:
@@ -116,19 +116,19 @@ _BLOCK = 65_536
 
 
 class LineScreen:
-    """Read lines, of which one that ends in a backslash goes on with the next; write lines.
+    """Reads and writes lines; a line that ends in a backslash continues on the next.
 
-    Where standard output is no terminal it has the answers alone, and everything else is on standard error.
+    If standard output is not a terminal, it gets the answers only, and standard error everything else.
     """
 
     has_live_part = False
     #: Another program would get every second line: a thread reads here all the time.
     can_lend = False
 
-    def __init__(self, out: TextIO | None = None, told: TextIO | None = None, descriptor: int = 0) -> None:
+    def __init__(self, out: TextIO | None = None, messages: TextIO | None = None, descriptor: int = 0) -> None:
         self.ink = Ink(False)
         self._out = out or sys.stdout
-        self._told = told or (sys.stdout if sys.stdout.isatty() else sys.stderr)
+        self._messages = messages or (sys.stdout if sys.stdout.isatty() else sys.stderr)
         self._descriptor = descriptor
         self.is_interactive = os.isatty(descriptor)
         self._label: Callable[[], str] = str
@@ -141,18 +141,18 @@ class LineScreen:
     @property
     def width(self) -> int:
         """Return how many columns there are."""
-        return terminal_size(self._told)[0]
+        return terminal_size(self._messages)[0]
 
     @property
     def height(self) -> int:
         """Return how many rows there are."""
-        return terminal_size(self._told)[1]
+        return terminal_size(self._messages)[1]
 
     def show(self, text: str) -> None:
         """Show whole lines; what was asked for before them is asked for again below."""
         was_asking = self._is_asking
         self._end_line()
-        self._print(self._told, f"{text}\n")
+        self._print(self._messages, f"{text}\n")
         if was_asking:
             self.refresh()
 
@@ -168,7 +168,7 @@ class LineScreen:
         if label and not self._is_asking and self.is_interactive:
             self._end_line()
             self._is_asking = True
-            self._print(self._told, label)
+            self._print(self._messages, label)
 
     def set_live(self, live: Callable[[], str], label: Callable[[], str]) -> None:
         """Ask `label` what stands before the input; what is not finished is not shown."""
@@ -179,7 +179,7 @@ class LineScreen:
         raise RuntimeError("this terminal cannot be lent")
 
     def hide_input(self, draft: str = "") -> None:
-        """Ask anew: a question was put. A line that can be changed is more than this terminal can do."""
+        """Show the label of a question; this terminal cannot prefill a line."""
         self._is_asking = False
         self.refresh()
 
@@ -217,7 +217,7 @@ class LineScreen:
                     listener.on_end(is_final=True)
                     await closing
                     return
-                # What comes from a file or a program is not typed. Pastes cannot be told from typing here.
+                # What comes from a file or a program is not typed. Pasted and typed text look the same here.
                 listener.on_line(UserInput.of_typed(line) if self.is_interactive else UserInput.of_data(line))
         finally:
             closing.cancel()
@@ -228,7 +228,7 @@ class LineScreen:
 
     def _end_line(self) -> None:
         if self._is_mid_line or self._is_asking:
-            self._print(self._out if self._is_mid_line else self._told, "\n")
+            self._print(self._out if self._is_mid_line else self._messages, "\n")
         self._is_mid_line = self._is_asking = False
 
     def _print(self, stream: TextIO, text: str) -> None:
@@ -236,8 +236,8 @@ class LineScreen:
             stream.write(text)
             stream.flush()
         except (OSError, ValueError):
-            # Nobody reads it; the session goes on and its log has everything, but nothing more is allowed.
-            self.is_broken |= stream is self._told
+            # The session continues and has a log, but questions the user cannot see are denied.
+            self.is_broken |= stream is self._messages
 
 
 def _read(descriptor: int, hand: Callable[[str | None], None]) -> None:

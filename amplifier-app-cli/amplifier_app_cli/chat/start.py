@@ -13,7 +13,7 @@ from amplifier_app_cli import __version__
 from amplifier_app_cli.chat.recap import Recap
 from amplifier_app_cli.chat.terminal import TerminalModes
 from amplifier_app_cli.session_app import SessionApp
-from amplifier_app_cli.ui.layout import folded, wrapped
+from amplifier_app_cli.ui.layout import folded, wrap_text
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.say import complain, say
 
@@ -177,7 +177,9 @@ def banner(session: SessionApp, screen: Screen) -> str:
         f"trust: {trust}",
         f"Enter sends, {more}, /help lists the commands, Ctrl-D leaves.",
     ]
-    return screen.ink("dim", "\n".join(part.rstrip() for line in lines for part in wrapped(plain(line), screen.width)))
+    return screen.ink(
+        "dim", "\n".join(part.rstrip() for line in lines for part in wrap_text(plain(line), screen.width))
+    )
 
 
 def trust_line(home: Home, project: Path, *, is_trusted_now: bool) -> str:

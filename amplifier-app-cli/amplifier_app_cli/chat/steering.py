@@ -1,4 +1,4 @@
-"""Let a person speak while the model works, and keep track of what it has not heard yet."""
+"""Input during a turn: hand it to the model, and track what it has not received yet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Steering:
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
         self._waiting: deque[UserInput] = deque()
-        #: Said before the turn was under way: a loop forgets what waits when it begins.
+        #: Input before the loop started: a loop clears its queue when it starts.
         self._early: list[str] | None = None
         #: What becomes the next prompts, in order.
         self.next_prompts: deque[UserInput] = deque()
@@ -64,7 +64,7 @@ class Steering:
         """Hold back what is said until the turn is under way."""
         self._early = []
 
-    def end_turn(self, *, is_well: bool) -> list[str]:
+    def end_turn(self, *, is_complete: bool) -> list[str]:
         """Take what the model did not hear any more for the next prompts; after a stop or a failure, return it.
 
         Nothing is sent by itself when something went wrong: the person may want to say something else then.
@@ -72,7 +72,7 @@ class Steering:
         self._early = None
         self.next_prompts.extendleft(reversed(self._waiting))
         self._waiting.clear()
-        if is_well:
+        if is_complete:
             return []
         lost = [given.text for given in self.next_prompts]
         self.next_prompts.clear()
@@ -99,6 +99,6 @@ class Steering:
             self._waiting.remove(heard)
 
 
-def told(lost: list[str], width: int) -> str:
-    """Return the lines that tell what was not heard."""
+def unsent_lines(lost: list[str], width: int) -> str:
+    """Return the lines for inputs that were not sent."""
     return "\n".join(one_line(f"not sent: {text}", width) for text in lost)

@@ -15,7 +15,7 @@ _PLAIN: Final = b"\x1b[0m\x1b[?2004l\x1b[?25h\x1b[J"
 
 
 class TerminalModes:
-    """How the terminal that is typed at is set when this is made; where there is none, nothing."""
+    """The modes of the terminal at the time of creation, if there is a terminal."""
 
     def __init__(self) -> None:
         typed, drawn = _terminal(sys.stdin), _terminal(sys.stdout)
@@ -39,7 +39,7 @@ def _terminal(stream: TextIO | None) -> int | None:
     """Return the file descriptor of a stream that is a terminal, None for another."""
     try:
         return stream.fileno() if stream is not None and stream.isatty() else None
-    except (OSError, ValueError):  # closed, or replaced by something that is no file
+    except (OSError, ValueError):  # closed, or replaced by something that is not a file
         return None
 
 
@@ -51,7 +51,7 @@ _BLOCKED: Final = 1.2
 _LOCAL, _KEYS = 3, 6
 #: Keys are signals, and do not cost what was typed before.
 _SIGNALS: Final = termios.ISIG | termios.NOFLSH
-#: Keys that are signals too, of which nobody expects that here.
+#: Other keys that would be signals too.
 _OTHERS: Final = (termios.VQUIT, termios.VSUSP)
 #: The value that makes a key no signal.
 _NO_KEY: Final = b"\0"
@@ -119,9 +119,9 @@ class BlockedKeys:
         try:
             modes = termios.tcgetattr(self._terminal)
             if modes[_LOCAL] & termios.ICANON:
-                return  # somebody else has set it since
+                return  # another program has set it since
             modes[_LOCAL] &= ~_SIGNALS
             modes[_KEYS] = before
             termios.tcsetattr(self._terminal, termios.TCSANOW, modes)
         except termios.error:
-            pass  # it is gone: whoever runs this hears of it by SIGHUP
+            pass  # the terminal is gone: SIGHUP follows

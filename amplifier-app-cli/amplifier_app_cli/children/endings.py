@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-#: The events of the tools that start sessions, by what they mean.
+#: Events of the tools that spawn child sessions.
 SPAWNED: Final = ("delegate:agent_spawned", "delegate:agent_resumed", "task:agent_spawned", "task:agent_resumed")
 CLOSED: Final = (
     "delegate:agent_completed",
@@ -18,16 +18,16 @@ CLOSED: Final = (
     "task:agent_cancelled",
     "task:error",
 )
-#: Those by which a session begins, or goes on.
-BEGUN: Final = ("session:start", "session:resume")
-#: Those that say how its turns end.
-OF_TURN: Final = ("execution:start", "provider:response", "provider:error", "orchestrator:complete")
-#: Why a loop stops before the work is done, by the word it has for that.
+#: Events of a session that starts or is resumed.
+STARTED: Final = ("session:start", "session:resume")
+#: Events that say how the turns of a session end.
+TURN_EVENTS: Final = ("execution:start", "provider:response", "provider:error", "orchestrator:complete")
+#: Why a loop stops early, by the reason that it reports.
 _STOPS: Final = {
     "max_iterations": "the limit of iterations was reached",
     "loop_detected": "the same calls brought the same results again and again",
 }
-#: What a status means that a session or a tool gives.
+#: The endings that sessions and tools report, by status.
 _WORDS: Final = {
     "completed": "completed",
     "success": "completed",
@@ -42,22 +42,22 @@ _WORDS: Final = {
 
 
 class Ending(NamedTuple):
-    """How it ended, and why, when that is known.
+    """How a session ended, and why, if known.
 
-    The word is completed, incomplete (with an answer, before it was done), failed, cancelled, timed out or crashed.
+    The word is completed, incomplete (with an answer, but before its work was done), failed, cancelled, timed out or
+    crashed.
     """
 
     word: str
     reason: str = ""
 
     @property
-    def is_well(self) -> bool:
-        """Tell whether it came to its end."""
+    def is_complete(self) -> bool:
         return self.word == "completed"
 
 
 def child_of(data: Mapping[str, Any]) -> str | None:
-    """Return the child session that an event of a tool is about."""
+    """Return the id of the child session that an event is about."""
     for key in ("sub_session_id", "child_session_id"):
         if isinstance(found := data.get(key), str) and found:
             return found
@@ -65,14 +65,14 @@ def child_of(data: Mapping[str, Any]) -> str | None:
 
 
 class LastTurn:
-    """Know how the last turn of a session ended, for a `session:end` says only whether it came to its end."""
+    """How the last turn of a session ended: a `session:end` says only whether the session completed."""
 
     def __init__(self) -> None:
         self._status: str | None = None
         self._why = self._refusal = ""
 
-    def hear(self, event: str | None, data: Mapping[str, Any]) -> None:
-        """Take an event of the session, one of `OF_TURN`."""
+    def add(self, event: str | None, data: Mapping[str, Any]) -> None:
+        """Take an event of the session, one of `TURN_EVENTS`."""
         if event == "orchestrator:complete":
             self._status, self._why = str(data.get("status")), _STOPS.get(str(data.get("reason")), "")
         elif event == "provider:error":
@@ -81,24 +81,21 @@ class LastTurn:
             self._status, self._why, self._refusal = None, "", ""
 
     def ending(self, last_word: Ending) -> Ending:
-        """Return how the session ended whose `session:end` says this: a loop may return without having done its work.
-
-        What kept it from that is what the model was not asked for.
-        """
-        word = "incomplete" if last_word.is_well and self._status == "incomplete" else last_word.word
+        """Return how a session with this `session:end` ended: a loop may return before its work is done."""
+        word = "incomplete" if last_word.is_complete and self._status == "incomplete" else last_word.word
         if word not in ("incomplete", "failed"):
             return last_word
         return Ending(word, last_word.reason or self._why or self._refusal)
 
 
 def own_ending(data: Mapping[str, Any]) -> Ending:
-    """Return the end that a session tells with its `session:end`."""
+    """Return the ending in the `session:end` of a session."""
     status = data.get("status")
     return Ending(_WORDS.get(str(status), "failed") if status else "completed", _reason(data))
 
 
-def told_ending(event: str, data: Mapping[str, Any]) -> Ending:
-    """Return the end that the session tells which started the child, by one of the events of `CLOSED`."""
+def reported_ending(event: str, data: Mapping[str, Any]) -> Ending:
+    """Return the ending that the parent reports with one of the events of `CLOSED`."""
     reason = _reason(data)
     status = _WORDS.get(str(data.get("status"))) or _WORDS.get(_kind(data.get("error")))
     if status == "timed out" or _is_deadline(data):
@@ -110,11 +107,11 @@ def told_ending(event: str, data: Mapping[str, Any]) -> Ending:
     return Ending(status or "completed", "" if status in (None, "completed") else reason)
 
 
-def settled(own: Ending | None, told: Ending | None, *, is_begun: bool, is_running: bool = False) -> Ending:
-    """Return how a child ended, from its own last word and from what was told of it, either of which may be missing.
+def combine_endings(own: Ending | None, told: Ending | None, *, is_begun: bool, is_running: bool = False) -> Ending:
+    """Return how a child ended, from its own `session:end` and its parent's report; either may be missing.
 
-    One that began and has no last word, or one that was written for it, has crashed, unless it still runs, or whoever
-    started it knows better: it was stopped, or came back with an answer.
+    A child that started and has no `session:end` (or one written on recovery) crashed, unless it still runs or its
+    parent knows better: it was stopped, or returned an answer.
     """
     if own is None and is_running:
         return Ending("running")
@@ -126,7 +123,7 @@ def settled(own: Ending | None, told: Ending | None, *, is_begun: bool, is_runni
 
 
 def _is_deadline(data: Mapping[str, Any]) -> bool:
-    """Tell whether an event says that somebody waited for long enough."""
+    """Return whether an event reports a timeout."""
     return str(data.get("reason")) in ("timeout", "timed_out", "deadline") or data.get("timed_out") is True
 
 
@@ -145,46 +142,46 @@ def _reason(data: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-#: How many bytes from the end are looked at, first and at most: a result may be a long line.
+#: How many bytes are read from the end, at first and at most: a result may be a long line.
 _FIRST: Final = 8_192
 _MOST: Final = 1 << 20
 
 
-class LastWords:
-    """Find the ends of sessions of one list; what a parent says is read once for all of its children."""
+class EndingReader:
+    """Find how sessions ended from the last lines of their logs; a parent's log is read once for all its children."""
 
     def __init__(self) -> None:
         self._told: dict[Path, dict[str, Ending]] = {}
 
     def ending(self, folder: Path, parent: Path | None = None) -> Ending | None:
-        """Return how the session in a folder ended; None when it has no log and nobody tells.
+        """Return how the session in a folder ended; None if neither its own log nor its parent's says.
 
-        Of a child that was stopped, never began, or said no last word, the log of its parent is asked: it knows of
-        deadlines, and of modules that were missing.
+        For a child that was stopped, never started, or has no `session:end`, the parent's log is read: it knows of
+        timeouts and missing modules.
         """
         from amplifier_foundation.sessions.log import is_running
 
         is_begun, own = _last_of(folder)
         if own is not None and is_begun and own.word != "cancelled":
-            return _judged(folder) or own if own.is_well and parent is not None else own
-        told = self._told_by(parent).get(folder.name) if parent is not None else None
+            return _task_ending(folder) or own if own.is_complete and parent is not None else own
+        told = self._reports_of(parent).get(folder.name) if parent is not None else None
         if own is None and told is None and not is_begun and not (parent is not None and _has_log(folder)):
             return None
-        return settled(own, told, is_begun=is_begun, is_running=own is None and is_running(folder))
+        return combine_endings(own, told, is_begun=is_begun, is_running=own is None and is_running(folder))
 
-    def _told_by(self, parent: Path) -> dict[str, Ending]:
+    def _reports_of(self, parent: Path) -> dict[str, Ending]:
         if parent not in self._told:
             self._told[parent] = _told(parent)
         return self._told[parent]
 
 
 def _has_log(folder: Path) -> bool:
-    """Tell whether somebody began to write a log, be it without a line."""
+    """Return whether there is a log, even an empty one."""
     return os.path.exists(folder / "events.jsonl")
 
 
-def _judged(folder: Path) -> Ending | None:
-    """Return how the task ended of a child that came to its end: without a budget, for example, not as it should."""
+def _task_ending(folder: Path) -> Ending | None:
+    """Return how the task of a completed child ended if not well, such as without budget; else None."""
     from amplifier_foundation.children.results import FINAL, last_result
 
     result = last_result(folder) or {}
@@ -193,13 +190,13 @@ def _judged(folder: Path) -> Ending | None:
         return None
     reason = known.get("reason") if isinstance(known, dict) else None
     event = "delegate:agent_completed" if status in FINAL else "delegate:error"
-    return told_ending(event, {"status": status, "error": reason})
+    return reported_ending(event, {"status": status, "error": reason})
 
 
 def _last_of(folder: Path) -> tuple[bool, Ending | None]:
-    """Return whether a session began, and its last word, None when it has said none.
+    """Return whether a session started, and the ending in its `session:end`, if any.
 
-    One of which nobody can tell without reading it all has begun.
+    A log too long to look through counts as started.
     """
     size = _FIRST
     while True:
@@ -207,7 +204,7 @@ def _last_of(folder: Path) -> tuple[bool, Ending | None]:
         own: Ending | None = None
         for line in reversed(lines):
             record = _record(line) or {}
-            if record.get("event") in BEGUN:
+            if record.get("event") in STARTED:
                 return True, own
             if own is None and record.get("event") == "session:end":
                 own = own_ending({**_data(record), **record})
@@ -219,7 +216,7 @@ def _last_of(folder: Path) -> tuple[bool, Ending | None]:
 
 
 def _tail(path: Path, size: int) -> tuple[list[bytes], bool]:
-    """Return the last lines of a file, and whether those are all."""
+    """Return the last lines of a file, and whether they are all its lines."""
     try:
         with open(path, "rb") as file:
             length = file.seek(0, os.SEEK_END)
@@ -237,9 +234,9 @@ def _told(folder: Path) -> dict[str, Ending]:
     try:
         for line in read_log(folder, on_torn=lambda torn: None):
             if line.event in CLOSED and (child := child_of(line.data)) is not None:
-                found[child] = told_ending(line.event, {**line.data, **line.record})
+                found[child] = reported_ending(line.event, {**line.data, **line.record})
     except OSError:
-        pass  # then nobody tells, which is known of sessions without a parent too
+        pass  # as for a session without a parent
     return found
 
 
@@ -247,7 +244,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
-        return None  # cut short by a crash, or by where reading began
+        return None  # cut off by a crash, or by where reading started
     return record if isinstance(record, dict) else None
 
 

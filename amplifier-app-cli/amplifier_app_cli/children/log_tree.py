@@ -1,7 +1,7 @@
-"""Read the logs of a session and of all that it started as one tree.
+"""Read the logs of a session and its descendants as one tree.
 
-A log is read twice: once for what came of the session, and once line by line in the order of time. Nothing of it is
-held in memory but the sums, and only those logs are open at a time whose sessions ran at the same time.
+A log is read twice: once for how the session ended, and once line by line in order of time. Only sums are held in
+memory, and only logs of sessions that ran at the same time are open at the same time.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_app_cli.children.endings import (
-    BEGUN,
     CLOSED,
-    OF_TURN,
     SPAWNED,
+    STARTED,
+    TURN_EVENTS,
     Ending,
     LastTurn,
     child_of,
+    combine_endings,
     own_ending,
-    settled,
-    told_ending,
+    reported_ending,
 )
 from amplifier_kit.engine.usage import UsageRecord
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """A call that started a session, or had it go on."""
+    """A call that spawned or resumed a session."""
 
     tool_call_id: str | None
     parallel_group_id: str | None
@@ -43,19 +43,19 @@ class Call(NamedTuple):
     at: float
 
 
-class Told(NamedTuple):
-    """What a session says of one that it started."""
+class ParentReport(NamedTuple):
+    """What a session reports on one of its children."""
 
     calls: tuple[Call, ...] = ()
     ending: Ending | None = None
     agent: str | None = None
     at: float = 0.0
-    #: Whether the call came to nothing, as far as its event says: a child that worked has used something.
-    is_in_vain: bool = False
+    #: Whether the call was rejected, as far as its event says: a child that worked has used something.
+    is_rejected: bool = False
 
 
-_NOTHING = Told()
-#: Begins what stands for the id of a child that a call did not get; no id of a session has a blank.
+_NOTHING = ParentReport()
+#: Prefix of the stand-in for the id of a rejected child; no session id has a blank.
 _REFUSED = "refused by call "
 
 
@@ -64,7 +64,7 @@ class LogNode:
     """One session of the tree."""
 
     session_id: str
-    #: None when there is no such folder: it was refused, or somebody deleted it.
+    #: None if the folder does not exist: the child was rejected, or its folder was deleted.
     folder: Path | None
     parent_id: str | None = None
     agent: str | None = None
@@ -77,15 +77,15 @@ class LogNode:
     ended: float | None = None
     is_begun: bool = False
     own_end: Ending | None = None
-    #: What it says of those that it started, by their ids.
-    told: dict[str, Told] = field(default_factory=dict)
-    #: What its parent says of it.
-    by_parent: Told = _NOTHING
-    #: The call that its own log names, and its group.
+    #: Its reports on its children, by their ids.
+    reports: dict[str, ParentReport] = field(default_factory=dict)
+    #: The report of its parent.
+    by_parent: ParentReport = _NOTHING
+    #: The call that its own log names, and that call's parallel group.
     started_by: tuple[str | None, str | None] = (None, None)
-    #: The tools of its calls and their input, by the ids of the calls.
+    #: The tools and inputs of its calls, by call id.
     calls: dict[str, tuple[str | None, Any]] = field(default_factory=dict)
-    #: Whether a call asked for it in vain: there never was such a session.
+    #: Whether the call was rejected: there never was such a session.
     is_refused: bool = False
     is_running: bool = False
     #: How many of the same agent began before it.
@@ -98,16 +98,16 @@ class LogNode:
         """Return how it ended."""
         if self.folder is None and self.by_parent.ending is None:
             return Ending("unknown", "its log is gone")
-        return settled(self.own_end, self.by_parent.ending, is_begun=self.is_begun, is_running=self.is_running)
+        return combine_endings(self.own_end, self.by_parent.ending, is_begun=self.is_begun, is_running=self.is_running)
 
     @property
     def name(self) -> str:
-        """Return what to call it: its agent, with a number when it is not the first one; else that it is a session."""
+        """Return its agent, with a number if it is not the first one; else `session`."""
         name = self.agent or ("agent" if self.depth else "session")
         return f"{name} {self.same_before + 1}" if self.same_before else name
 
     def walk(self) -> Iterator[LogNode]:
-        """Yield it and all below, each before those that it started."""
+        """Yield it and its descendants, each before its own children."""
         todo = [self]
         while todo:
             node = todo.pop()
@@ -115,12 +115,12 @@ class LogNode:
             todo += node.children[::-1]
 
     def tree_usage(self) -> UsageRecord:
-        """Return what it and all below have used."""
+        """Return what it and its descendants used."""
         return sum((node.usage for node in self.walk()), UsageRecord())
 
 
 class TreeLine(NamedTuple):
-    """One line of the tree: of a session's log, or that it begins (`begins`) or is over (`ends`)."""
+    """One line of the tree: a line of a session's log, or the start (`begins`) or end (`ends`) of a session."""
 
     kind: str
     node: LogNode
@@ -128,13 +128,13 @@ class TreeLine(NamedTuple):
 
 
 def read_tree(root: SessionSummary, descendants: Sequence[SessionSummary]) -> LogNode:
-    """Return the tree of a session, with what its logs say of each; raises OSError."""
+    """Return the tree of a session and its descendants, from their logs; raises OSError."""
     nodes = {one.id: LogNode(one.id, one.folder, one.parent_id, one.agent_name) for one in (root, *descendants)}
     waiting = list(nodes.values())
     while waiting:
         node = waiting.pop()
         _scan(node)
-        found = [_nameless(node, one, told) for one, told in node.told.items() if one not in nodes]
+        found = [_unrecorded(node, one, report) for one, report in node.reports.items() if one not in nodes]
         waiting += (adopted := [one for one in found if one is not None])
         nodes |= {one.session_id: one for one in adopted}
     top = nodes[root.id]
@@ -142,9 +142,9 @@ def read_tree(root: SessionSummary, descendants: Sequence[SessionSummary]) -> Lo
         parent = nodes.get(node.parent_id or "")
         if node is not top and parent is not None:
             parent.children.append(node)
-            node.by_parent = parent.told.get(node.session_id) or _told_by_itself(node, parent)
+            node.by_parent = parent.reports.get(node.session_id) or _own_report(node, parent)
     for node in list(nodes.values()):
-        node.children += [_absent(node, one, told) for one, told in node.told.items() if one not in nodes]
+        node.children += [_missing(node, one, report) for one, report in node.reports.items() if one not in nodes]
     _order(top)
     return top
 
@@ -213,28 +213,28 @@ def _scan(node: LogNode) -> None:
         event = line.event
         if (used := record_of(line)) is not None:
             node.usage += used
-        elif event in BEGUN:
+        elif event in STARTED:
             node.is_begun, node.own_end = True, None
         elif event == "session:end":
             node.own_end = turn.ending(own_ending(_payload(line)))
-        elif event in OF_TURN:
-            turn.hear(event, _payload(line))
+        elif event in TURN_EVENTS:
+            turn.add(event, _payload(line))
         elif event == "tool:pre":
             node.calls[str(line.data.get("tool_call_id"))] = (line.data.get("tool_name"), line.data.get("tool_input"))
         elif event in SPAWNED or event in CLOSED:
-            _note_told(node, line, at or 0.0)
+            _note_report(node, line, at or 0.0)
         elif event == "session:fork":
-            told = line.data.get("metadata")
-            if isinstance(told, dict):
-                node.started_by = told.get("tool_call_id"), told.get("parallel_group_id")
+            metadata = line.data.get("metadata")
+            if isinstance(metadata, dict):
+                node.started_by = metadata.get("tool_call_id"), metadata.get("parallel_group_id")
 
 
-def _note_told(node: LogNode, line: LogLine, at: float) -> None:
+def _note_report(node: LogNode, line: LogLine, at: float) -> None:
     data = _payload(line)
     call = data.get("tool_call_id")
     # A child that was refused has no id; the call that wanted it stands for it.
     child = child_of(data) or f"{_REFUSED}{call}"
-    known = node.told.get(child, Told(at=at))
+    known = node.reports.get(child, ParentReport(at=at))
     agent = data.get("agent") if isinstance(data.get("agent"), str) else known.agent
     if line.event in SPAWNED or not known.calls:
         tool, tool_input = node.calls.get(str(call), (None, None))
@@ -243,19 +243,19 @@ def _note_told(node: LogNode, line: LogLine, at: float) -> None:
         known = known._replace(calls=known.calls if is_again else (*known.calls, made), ending=None)
     if line.event in CLOSED:
         has_used = data.get("usage") is not None or data.get("cost_usd") is not None
-        had_worked = len(known.calls) > 1 and not known.is_in_vain
-        is_in_vain = line.event.endswith(":error") and not has_used and not had_worked
-        known = known._replace(ending=told_ending(line.event, data), is_in_vain=is_in_vain)
-    node.told[child] = known._replace(agent=agent)
+        had_worked = len(known.calls) > 1 and not known.is_rejected
+        is_rejected = line.event.endswith(":error") and not has_used and not had_worked
+        known = known._replace(ending=reported_ending(line.event, data), is_rejected=is_rejected)
+    node.reports[child] = known._replace(agent=agent)
 
 
 def _payload(line: LogLine) -> dict[str, Any]:
-    """Return what an event says, with the facts that the log has lifted out of it."""
+    """Return the data of an event, with the fields that the log stores outside of it."""
     lifted = {key: value for key in ("status", "error") if (value := line.get(key)) is not None}
     return {**line.data, **lifted}
 
 
-def _nameless(parent: LogNode, session_id: str, told: Told) -> LogNode | None:
+def _unrecorded(parent: LogNode, session_id: str, report: ParentReport) -> LogNode | None:
     """Return a child that only its parent knows to be one: it was cut off, or the disk full, before it had notes."""
     from amplifier_foundation.children.results import is_child_id
     from amplifier_foundation.sessions.metadata import read_summary
@@ -265,45 +265,47 @@ def _nameless(parent: LogNode, session_id: str, told: Told) -> LogNode | None:
     found = read_summary(parent.folder.parent / session_id)
     if found is None or not found.is_child or found.parent_id is not None:
         return None
-    return LogNode(session_id, found.folder, parent.session_id, told.agent)
+    return LogNode(session_id, found.folder, parent.session_id, report.agent)
 
 
-def _absent(parent: LogNode, session_id: str, told: Told) -> LogNode:
-    """Return a session of which nothing but its parent's word is left."""
+def _missing(parent: LogNode, session_id: str, report: ParentReport) -> LogNode:
+    """Return a session that only its parent's log mentions."""
     return LogNode(
         session_id,
         None,
         parent.session_id,
-        told.agent,
-        started=told.at,
-        ended=told.at,
-        by_parent=told,
-        is_refused=told.is_in_vain or session_id.startswith(_REFUSED),
+        report.agent,
+        started=report.at,
+        ended=report.at,
+        by_parent=report,
+        is_refused=report.is_rejected or session_id.startswith(_REFUSED),
     )
 
 
-def _told_by_itself(node: LogNode, parent: LogNode) -> Told:
-    """Return the call that a child names itself, for tools that tell nothing of the sessions they start."""
+def _own_report(node: LogNode, parent: LogNode) -> ParentReport:
+    """Return the call that a child's own log names, for tools that emit no events about their children."""
     call, group = node.started_by
     if call is None:
         return _NOTHING
     tool, tool_input = parent.calls.get(call, (None, None))
-    return Told((Call(call, group, tool, tool_input, node.started or 0.0),), agent=node.agent, at=node.started or 0.0)
+    return ParentReport(
+        (Call(call, group, tool, tool_input, node.started or 0.0),), agent=node.agent, at=node.started or 0.0
+    )
 
 
 def _order(top: LogNode) -> None:
-    """Put children in the order they began, and say how deep each lies, and how many were called the same before."""
+    """Sort children by start time; set their depth, and how many of the same agent started before."""
     seen = {top.session_id}
     todo = [top]
     while todo:
         node = todo.pop()
-        # Damaged notes may make a circle: nobody is below himself.
+        # Damaged metadata may contain a cycle.
         node.children = [child for child in node.children if child.session_id not in seen]
         for child in node.children:
             seen.add(child.session_id)
             child.depth = node.depth + 1
             child.parent_id = node.session_id
-            # A log without a line, or one of another clock: it began when it was started, and not before its parent.
+            # An empty log, or one from another clock: it started when it was spawned, and not before its parent.
             child.started = max(child.started or child.by_parent.at, node.started or 0.0)
         node.children.sort(key=lambda child: (child.started or 0.0, child.session_id))
         todo += node.children

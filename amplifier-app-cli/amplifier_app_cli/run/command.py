@@ -1,4 +1,4 @@
-"""What the commands that run prompts share: their options, and the way into the event loop."""
+"""The entry point of `run`, `continue` and `resume`: their options, the prompt, and how they answer or chat."""
 
 from __future__ import annotations
 
@@ -35,26 +35,28 @@ _OPTIONS = (
         "--allow-missing-modules",
         is_flag=True,
         envvar="AMPLIFIER_ALLOW_PARTIAL_BUNDLE",
-        help="Go on when a module cannot be loaded.",
+        help="Leave out modules that cannot be loaded.",
     ),
     click.option(
-        "--max-usd", type=click.FloatRange(0), help="Call nothing more once this run has cost so many dollars."
+        "--max-usd",
+        type=click.FloatRange(0),
+        help="Stop calling models and tools once this run has cost that many dollars.",
     ),
     click.option(
         "--max-total-tokens",
         type=click.IntRange(0),
-        help="Call nothing more once this run has used so many tokens, in and out together.",
+        help="Stop calling models and tools once this run has used that many tokens, in and out together.",
     ),
-    click.option("--max-turns", type=click.IntRange(0), help="Ask the model at most so often in this run."),
+    click.option("--max-turns", type=click.IntRange(0), help="Call the model at most that often in this run."),
     click.option(
         "--max-seconds",
         type=click.FloatRange(0),
-        help="Call nothing more once this run has taken so long; waiting for you counts.",
+        help="Stop calling models and tools after that many seconds; waiting for you counts.",
     ),
-    click.option("--max-tool-calls", type=click.IntRange(0), help="Let it call tools at most so often in this run."),
-    click.option("--safe-mode", is_flag=True, help="Use nothing of yours: no settings, modules, hooks and tools."),
+    click.option("--max-tool-calls", type=click.IntRange(0), help="Call tools at most that often in this run."),
+    click.option("--safe-mode", is_flag=True, help="Ignore your settings, modules, hooks and tools."),
     click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
-    click.option("-v", "--verbose", is_flag=True, help="Say more: files, modules, and what took how long."),
+    click.option("-v", "--verbose", is_flag=True, help="Show files, modules and timings."),
 )
 _BUDGET = {
     "max_usd": "usd",
@@ -85,7 +87,7 @@ def output_options(command: Function) -> Function:
 
 
 def request_of(app: App, wishes: dict[str, Any]) -> SessionRequest:
-    """Return the request that options make, and let the app know how much to say.
+    """Return the request made of the options, and set quiet, verbose and safe mode of the app.
 
     Raises UsageError for options that contradict each other.
     """
@@ -95,7 +97,7 @@ def request_of(app: App, wishes: dict[str, Any]) -> SessionRequest:
     app.is_verbose = app.is_verbose or bool(wishes.get("verbose"))
     app.is_safe = app.is_safe or bool(wishes.get("safe_mode"))
     if app.is_safe and (wishes.get("bundle") or wishes.get("resume")):
-        raise click.UsageError("--safe-mode has a bundle and a session of its own: leave out every other one")
+        raise click.UsageError("--safe-mode uses its own bundle and a new session: leave out --bundle and --resume")
     budget = {name: wishes[option] for option, name in _BUDGET.items() if wishes.get(option) is not None}
     known = {name: value for name, value in wishes.items() if name in SessionRequest._fields}
     return SessionRequest(**known, budget=budget)
@@ -107,9 +109,9 @@ def format_of(wishes: dict[str, Any]) -> str:
 
 
 def answer(app: App, output_format: str, asked: Callable[[], tuple[SessionRequest, UserInput]]) -> NoReturn:
-    """Run what `asked` returns, the request and its prompt, print the result, and leave the program.
+    """Run what `asked` returns, the request and its prompt, print the result, and exit.
 
-    A mistake of the user's that `asked` raises is told in the format of the result as well.
+    A usage error that `asked` raises is printed in the format of the result as well.
     """
     from amplifier_app_cli.ui.streams import guarded_stdout
 
@@ -136,15 +138,15 @@ def answer(app: App, output_format: str, asked: Callable[[], tuple[SessionReques
 
 
 def _mistake(error: Exception) -> Failure | None:
-    from amplifier_app_cli.failures import Failure, described
+    from amplifier_app_cli.failures import Failure, describe_failure
 
     if isinstance(error, click.ClickException):
         return Failure("usage", error.format_message(), error.exit_code)
-    return described(error)
+    return describe_failure(error)
 
 
 def converse(app: App, wishes: dict[str, Any], request: SessionRequest, **more: Any) -> NoReturn:
-    """Chat, and leave the program; raises UsageError without a terminal, and for options that a chat does not have."""
+    """Chat, and exit; raises UsageError without a terminal, and for options that a chat does not have."""
     if format_of(wishes) != "text":
         raise click.UsageError("a chat has no --output-format and no --json: they are for one prompt")
     if request.output_schema is not None:
@@ -162,8 +164,8 @@ def converse(app: App, wishes: dict[str, Any], request: SessionRequest, **more: 
 def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
     """Return the prompt, from standard input when it is `-` or not given.
 
-    An argument counts as typed; what is piped in may come from anybody, and mentions no files. Raises UsageError when
-    there is none, unless it is optional: a session that goes on may have calls that wait.
+    An argument counts as typed; piped text may come from anywhere, so that an `@` in it names no file. Raises
+    UsageError without a prompt, unless it is optional: a resumed session may have answered calls to run.
     """
     from amplifier_foundation.prompt.user_input import UserInput
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from amplifier_app_cli.children.endings import BEGUN, CLOSED, SPAWNED
+from amplifier_app_cli.children.endings import CLOSED, SPAWNED, STARTED
 from amplifier_app_cli.ui.answer import AnswerFollower
 from amplifier_app_cli.ui.records import json_text
 from amplifier_app_cli.ui.spending import usage_record
@@ -163,7 +163,7 @@ class StreamPrinter(Printer):
         *SPAWNED,
         *CLOSED,
     )
-    _CHILD_EVENTS = frozenset((*_EVENTS, *BEGUN, "session:end"))
+    _CHILD_EVENTS = frozenset((*_EVENTS, *STARTED, "session:end"))
 
     def __init__(self, out: TextIO, stats: SessionStats) -> None:
         super().__init__(out)
@@ -193,7 +193,7 @@ class StreamPrinter(Printer):
             if (kind := data.get("block_type")) in ("text", "thinking"):
                 self._write(kind, **identity, text=data.get("text"))
             return
-        if event in BEGUN:
+        if event in STARTED:
             self._stats.children.begin(facts)
         elif event == "session:end":
             data = {**data, **usage_record(self._stats.children.end(facts))}

@@ -22,15 +22,15 @@ _CODES: Final[dict[Tone, str]] = {"dim": "2", "bold": "1", "good": "32", "bad": 
 
 
 class Ink(NamedTuple):
-    """Write in tones. Text that comes from models, tools and files is made plain before it gets here."""
+    """Styles text. Text from models, tools and files must be made plain before."""
 
     is_styled: bool
 
     @classmethod
     def for_terminal(cls, environ: Mapping[str, str], *, is_terminal: bool) -> Ink:
-        """Return ink for a terminal: none where NO_COLOR or TERM=dumb forbid it, or where nobody looks.
+        """Return styled ink for a terminal, plain ink with NO_COLOR or TERM=dumb or without a terminal.
 
-        FORCE_COLOR answers for a terminal that does not say what it is.
+        FORCE_COLOR counts if TERM is not set.
         """
         kind = environ.get("TERM") or ("" if environ.get("FORCE_COLOR", "0") == "0" else "forced")
         return cls(is_terminal and not environ.get("NO_COLOR") and kind not in ("", "dumb"))

@@ -24,7 +24,7 @@ _KEY_ARGUMENTS: Final = (
 )
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap_text(text: str, width: int) -> list[str]:
     """Return the lines of a text, none wider than `width`, broken between words where possible; nothing is lost."""
     lines: list[str] = []
     for line in text.split("\n"):
@@ -48,7 +48,7 @@ def _plainly(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def named(name: str, what: str, width: int) -> str:
+def fit_label(name: str, what: str, width: int) -> str:
     """Return `name: what` on one line that fits into `width`; where it does not, it is the name that is cut first.
 
     A name loses what stands before its colon, then, when it takes more than half, its end, but not the number behind it
@@ -85,7 +85,7 @@ def few_lines(text: str, width: int, most: int = 4) -> list[str]:
 
 
 def summarize_input(tool_input: Any, width: int) -> str:
-    """Return what tells a call of a tool from others of it, on one line."""
+    """Return what identifies a tool call best, on one line."""
     if not isinstance(tool_input, Mapping) or not tool_input:
         return ""
     for key in _KEY_ARGUMENTS:
@@ -95,7 +95,7 @@ def summarize_input(tool_input: Any, width: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration in words."""
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
     if seconds < 60:
@@ -107,7 +107,7 @@ def duration(seconds: float) -> str:
 def folded(text: str, width: int) -> str:
     """Return a text whose lines are broken between words where they are wider than `width`.
 
-    A word is never broken, so that ids and paths can be copied as a whole; what goes on is indented as its line is.
+    A word is never broken, so that ids and paths can be copied as a whole; continuation lines keep the indent.
     """
     return "\n".join(_broken(line, width) for line in text.split("\n"))
 
@@ -128,5 +128,5 @@ def _broken(line: str, width: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, `1 turn` or `2 turns`."""
+    """Return a number with its noun: `1 turn`, `2 turns`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

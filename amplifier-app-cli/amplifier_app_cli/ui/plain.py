@@ -21,7 +21,7 @@ def plain(text: str) -> str:
 def visible(text: str) -> str:
     """Return the text with everything in it: what a terminal would obey or not show is written out, as in `\\x1b`.
 
-    Tab and newline stay. This is for what somebody is to decide on: nothing of it may be hidden.
+    Tab and newline stay. This is for text that a user decides on: nothing may be hidden.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -31,7 +31,7 @@ def visible(text: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """Return the text as `visible()` does, on one line: what somebody else has written makes no lines of its own."""
+    """Return the text as `visible()` does, on one line: foreign text must not imitate our lines."""
     return visible(text).replace("\n", "\\n")
 
 

@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def json_text(value: Any, *, indent: int | None = None, encoding: str | None = "utf-8") -> str:
-    """Return valid JSON for whatever modules and files brought: keys that are no text, NaN, objects, circles.
+    """Return valid JSON for any value: also with non-text keys, NaN, objects or cycles.
 
     Characters that cannot be seen are escaped, such as those that turn the direction of what follows. With another
     encoding than UTF-8 it is ASCII, so that no character is lost.

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 
 def fill_standard_streams() -> None:
-    """Put nothing where a standard stream was closed, before a file of ours takes its place and is written into."""
+    """Open closed standard streams on the null device, before another file gets their descriptor."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
@@ -29,7 +29,7 @@ def never_fail_to_encode() -> None:
 
 
 def speak_utf8() -> None:
-    """Start over when Python was told to know ASCII alone: prompts and names of files would lose their characters."""
+    """Restart Python in UTF-8 mode if its encoding is ASCII: prompts and file names would lose characters."""
     if sys.getfilesystemencoding() == "ascii" and sys.executable:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
@@ -37,7 +37,7 @@ def speak_utf8() -> None:
 class ResultStream:
     """Writes the result to a stream that may go away.
 
-    A reader that closes the pipe (as in `| head`) ends the writing, not the run: the session goes on and has a log.
+    A reader that closes the pipe (as in `| head`) ends the writing, not the run: the session continues, with its log.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -76,7 +76,7 @@ class ResultStream:
             os.close(nowhere)
 
 
-#: Whether code that is not ours may have been loaded, which may still print when the interpreter ends.
+#: Whether foreign code may have been loaded, which may still print when the interpreter exits.
 _was_used = False
 
 
@@ -84,9 +84,9 @@ _was_used = False
 def guarded_stdout() -> Iterator[TextIO]:
     """Yield a stream for the result, while descriptor 1 and `sys.stdout` lead to standard error.
 
-    A module that prints, a library that writes to the descriptor and a child process that inherits it cannot get into
-    what a program reads. Everything is put back at the end, whatever happens; `seal_stdout` is for what comes later.
-    A `sys.stdout` that the caller has put in place is the stream for the result: the descriptor is not the caller's.
+    Prints of modules, writes of libraries to the descriptor and output of child processes stay out of the result.
+    Everything is restored at the end; `seal_stdout` is for what comes later. A `sys.stdout` that the caller replaced
+    is the stream for the result.
     """
     global _was_used
     given = sys.stdout
@@ -105,24 +105,24 @@ def guarded_stdout() -> Iterator[TextIO]:
         yield result
     finally:
         sys.stdout = replaced
-        # What somebody wrote to the stream itself, by its other name, belongs where the descriptor still leads.
+        # What was written to the stream through sys.__stdout__ belongs to standard error too.
         _flush(replaced)
         _flush(result)
         os.dup2(own, 1)
         try:
             result.close()
         except (OSError, ValueError):
-            pass  # nobody reads it any more
+            pass  # the reader is gone
 
 
 def seal_stdout() -> None:
-    """Say that the result is complete: what is printed from now on, by code that runs at exit, goes to standard error.
+    """Send what exit handlers print to standard error: the result is complete.
 
-    To be called once, when a command is over. Output that cannot be written is thrown away, so that the interpreter
-    does not try again and end with an exit code of its own; returns nothing, since whoever wrote it has been told.
+    Call it once, at the end of a command. Output that cannot be written is discarded, so that the interpreter does
+    not try again and exit with another code.
     """
     if sys.stdout is None or sys.stdout is not sys.__stdout__:
-        return  # not ours: somebody else reads it
+        return  # the caller replaced it
     if not _flush(sys.stdout):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
@@ -133,7 +133,7 @@ def seal_stdout() -> None:
 
 
 def is_about_stdout(error: Exception) -> bool:
-    """Tell whether it may be standard output itself that cannot be written: then nothing more is."""
+    """Return whether an error may be about standard output itself."""
     import errno
 
     return isinstance(error, OSError) and error.filename is None and error.errno in (errno.ENOSPC, errno.EIO)

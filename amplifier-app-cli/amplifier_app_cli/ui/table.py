@@ -25,9 +25,9 @@ def table(
 ) -> str:
     """Return the rows under their headings; the widest columns are cut when the terminal is narrower.
 
-    In a terminal too narrow for all columns every value has a line of its own. `width` is that of the terminal, None
-    when there is none: then nothing is cut, since a program may read it. Nor is it in the columns of the headings
-    `whole`, whose values have to be typed again.
+    In a terminal too narrow for all columns every value has a separate line. `width` is that of the terminal, None
+    without one: then nothing is cut, since a program may read it. Columns of the headings in `whole` are never cut:
+    users type their values again.
     """
     cells = [[_cell(value) for value in row] for row in [headings, *rows]]
     widths = [max(columns(row[index]) for row in cells) for index in range(len(headings))]
@@ -41,7 +41,7 @@ def table(
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """Return how many columns a stream, standard output unless given, has; None when it is no terminal."""
+    """Return the columns of a stream, by default standard output; None if it is not a terminal."""
     import os
     import sys
 
@@ -58,7 +58,7 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 
 
 def terminal_size(stream: TextIO) -> tuple[int, int]:
-    """Return how many columns and rows the terminal of a stream has; the usual ones when it is none or cannot tell."""
+    """Return the columns and rows of a terminal; 80 and 24 if it is none or does not know."""
     import os
 
     try:
@@ -75,7 +75,7 @@ def columns(text: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """Return the beginning of a text that fits into so many columns, with a mark when something is missing."""
+    """Return a text cut to `width` columns, with an ellipsis if something is missing."""
     if columns(text) <= width:
         return text
     if width < 1:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_app_cli.chat.answer import MarkdownStream, rendered
+from amplifier_app_cli.chat.answer import MarkdownStream, render_markdown
 from amplifier_app_cli.ui.table import columns
 
 _LINES = st.sampled_from(
@@ -96,7 +96,7 @@ def test_rendered_fits_the_width() -> None:
     """Nothing is wider than asked for, wide characters counted as wide, and links show where they lead."""
     import re
 
-    text = rendered("# Ein Titel\n\n" + "漢字" * 30 + "\n\n- [here](http://there.example)\n", 29)
+    text = render_markdown("# Ein Titel\n\n" + "漢字" * 30 + "\n\n- [here](http://there.example)\n", 29)
     bare = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert all(columns(line) <= 29 for line in bare.split("\n"))
     assert "漢字" * 30 in bare.replace("\n", "")
@@ -107,10 +107,10 @@ def test_rendered_fits_the_width() -> None:
 def test_rendered_blocks_have_no_blank_edges() -> None:
     """Blank lines around a block, which tables and lists bring along, are left to whoever puts blocks together."""
     for text in ("| a | b |\n|---|---|\n| 1 | 2 |", "- one\n- two", "```\ncode\n```", "# T"):
-        lines = rendered(text, 40).split("\n")
+        lines = render_markdown(text, 40).split("\n")
         assert lines[0].strip()
         assert lines[-1].strip()
-    assert rendered("<!-- nothing -->", 40) == ""
+    assert render_markdown("<!-- nothing -->", 40) == ""
 
 
 @pytest.mark.parametrize("width", [40, 24])
@@ -119,7 +119,7 @@ def test_cells_of_tables_lose_nothing(width: int) -> None:
     import re
 
     heading, sentence, path = "Überschrift" * 2, "漢字かな交じり" * 4, "one/path/without/any/space/" * 2
-    text = rendered(f"| {heading} | b |\n|---|---|\n| {sentence} | x |\n| {path} | y |\n", width)
+    text = render_markdown(f"| {heading} | b |\n|---|---|\n| {sentence} | x |\n| {path} | y |\n", width)
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).split("\n")
     assert all(columns(line) <= width for line in lines)
     shown = "".join(line.strip().removesuffix(" b").removesuffix(" x").removesuffix(" y").strip() for line in lines)

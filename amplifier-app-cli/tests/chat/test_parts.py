@@ -17,7 +17,7 @@ from amplifier_app_cli.chat.screen import LineScreen
 from amplifier_app_cli.chat.steering import Steering
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.layout import duration, one_line, summarize_input, wrapped
+from amplifier_app_cli.ui.layout import duration, one_line, summarize_input, wrap_text
 from amplifier_app_cli.ui.spending import price_text, usage_line
 from amplifier_app_cli.ui.table import columns
 from amplifier_core.hooks import HookRegistry
@@ -30,7 +30,7 @@ from amplifier_kit.engine.usage import UsageRecord
 @given(st.text(max_size=200), st.integers(2, 40))
 def test_wrapped_text_is_whole(text: str, width: int) -> None:
     """Wrapping breaks lines and loses nothing; no line is wider than asked for."""
-    lines = wrapped(text, width)
+    lines = wrap_text(text, width)
     assert "".join(lines) == "".join(line.expandtabs(4) for line in text.split("\n"))
     assert all(columns(line) <= width for line in lines)
 
@@ -157,13 +157,13 @@ async def test_said_before_the_turn_is_under_way() -> None:
 async def test_said_too_late_is_the_next_prompt() -> None:
     """What the model did not hear any more is asked next, unless the turn went wrong: then it is told."""
     steering, _ = _steering()
-    for is_well, lost, asked in ((True, [], ["late"]), (False, ["late"], [])):
+    for is_complete, lost, asked in ((True, [], ["late"]), (False, ["late"], [])):
         steering.start_turn()
         await steering._coordinator.hooks.emit("execution:start", {})
         steering.take(UserInput.of_typed("heard"))
         steering.take(UserInput.of_typed("late"))
         await steering._coordinator.hooks.emit("orchestrator:steering_injected", {"content": "heard"})
-        assert steering.end_turn(is_well=is_well) == lost
+        assert steering.end_turn(is_complete=is_complete) == lost
         assert [given.text for given in steering.next_prompts] == asked
         steering.next_prompts.clear()
         assert steering.count == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.children.endings import LastWords
+from amplifier_app_cli.children.endings import EndingReader
 from amplifier_foundation.children.results import save_result
 from amplifier_kit.log import SessionLog
 
@@ -26,7 +26,7 @@ def _log(folder: Path, *events: tuple[str, dict[str, Any]]) -> Path:
 def test_its_own_word(tmp_path: Path, status: str) -> None:
     """The last event tells, whatever came before it."""
     folder = _log(tmp_path / "s", ("session:start", {}), ("session:end", {"status": status}))
-    ending = LastWords().ending(folder)
+    ending = EndingReader().ending(folder)
     assert ending is not None
     assert ending.word == status
 
@@ -36,7 +36,7 @@ def test_long_lines(tmp_path: Path) -> None:
     long = ("tool:post", {str(number): "x" * 3_000 for number in range(40)})
     ended = _log(tmp_path / "ended", ("session:start", {}), long, ("session:end", {"status": "completed"}))
     open_one = _log(tmp_path / "open", ("session:end", {"status": "completed"}), ("session:resume", {}), long, long)
-    words = [LastWords().ending(folder) for folder in (ended, open_one)]
+    words = [EndingReader().ending(folder) for folder in (ended, open_one)]
     assert [word and word.word for word in words] == ["completed", "crashed"]
 
 
@@ -45,7 +45,7 @@ def test_a_torn_line_hides_nothing(tmp_path: Path) -> None:
     folder = _log(tmp_path / "s", ("session:start", {}))
     with open(folder / "events.jsonl", "ab") as file:
         file.write(b'{"event": "session:end", "sta')
-    ending = LastWords().ending(folder)
+    ending = EndingReader().ending(folder)
     assert ending == ("crashed", "")
 
 
@@ -54,7 +54,7 @@ def test_a_session_that_runs(tmp_path: Path) -> None:
     folder = _log(tmp_path / "s", ("session:start", {}))
     log = SessionLog(folder)
     try:
-        assert LastWords().ending(folder) == ("running", "")
+        assert EndingReader().ending(folder) == ("running", "")
     finally:
         log.close()
 
@@ -63,7 +63,7 @@ def test_the_parent_tells_of_deadlines(tmp_path: Path) -> None:
     """A child that was stopped because it took too long has timed out; its parent's log says so."""
     told = {"sub_session_id": "late", "status": "timeout"}
     parent = _log(tmp_path / "parent", ("session:start", {}), ("delegate:error", told))
-    words = LastWords()
+    words = EndingReader()
     for name in ("late", "stopped"):
         _log(tmp_path / name, ("session:start", {}), ("session:end", {"status": "cancelled"}))
     endings = [words.ending(tmp_path / name, parent) for name in ("late", "stopped")]
@@ -79,7 +79,7 @@ def test_a_child_that_never_began(tmp_path: Path) -> None:
     parent = _log(tmp_path / "parent", ("session:start", {}), *told)
     _log(tmp_path / "refused", ("session:fork", {}), ("session:end", {"status": "completed"}))
     _log(tmp_path / "done", ("session:start", {}), ("session:end", {"status": "completed"}))
-    words = LastWords()
+    words = EndingReader()
     assert words.ending(tmp_path / "refused", parent) == ("failed", "a module is missing")
     assert words.ending(tmp_path / "done", parent) == ("completed", "")
 
@@ -99,13 +99,13 @@ def test_a_task_that_was_not_done(tmp_path: Path, status: str, expected: tuple[s
     for number, ended in enumerate(("error", status)):
         result = {"session_id": "child", "status": ended, "metadata": {"reason": "all is used up"}}
         save_result(folder, f"task {number}", result, lambda value: value)
-    assert LastWords().ending(folder, parent) == expected
-    assert LastWords().ending(folder) == ("completed", "")  # nobody has given it a task
+    assert EndingReader().ending(folder, parent) == expected
+    assert EndingReader().ending(folder) == ("completed", "")  # nobody has given it a task
 
 
 def test_nobody_tells(tmp_path: Path) -> None:
     """Of a session without a log nothing is known, and a parent that is gone tells nothing."""
     (tmp_path / "s").mkdir()
-    assert LastWords().ending(tmp_path / "s") is None
-    assert LastWords().ending(tmp_path / "s", tmp_path / "gone") is None
-    assert LastWords().ending(tmp_path / "gone") is None
+    assert EndingReader().ending(tmp_path / "s") is None
+    assert EndingReader().ending(tmp_path / "s", tmp_path / "gone") is None
+    assert EndingReader().ending(tmp_path / "gone") is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_app_cli.children.endings import CLOSED, Ending, own_ending, settled, told_ending
+from amplifier_app_cli.children.endings import CLOSED, Ending, combine_endings, own_ending, reported_ending
 
 _WORDS = {"completed", "incomplete", "failed", "cancelled", "timed out", "crashed"}
 
@@ -46,25 +46,25 @@ def test_own_word(status: str | None, word: str) -> None:
 )
 def test_parents_word(event: str, data: dict[str, Any], ending: tuple[str, str]) -> None:
     """The tool that started a child tells how it ended, and why."""
-    assert told_ending(event, data) == ending
+    assert reported_ending(event, data) == ending
 
 
 def test_a_log_without_an_end_is_a_crash() -> None:
     """One that began and said no last word has crashed, with the reason its parent gave, who may know better."""
     told = Ending("failed", "its process is gone")
-    assert settled(None, None, is_begun=True) == ("crashed", "")
-    assert settled(None, told, is_begun=True) == ("crashed", "its process is gone")
+    assert combine_endings(None, None, is_begun=True) == ("crashed", "")
+    assert combine_endings(None, told, is_begun=True) == ("crashed", "its process is gone")
     for better in (Ending("timed out", "late"), Ending("cancelled"), Ending("completed")):
-        assert settled(None, better, is_begun=True) == better
-    assert settled(None, told, is_begun=True, is_running=True).word == "running"
-    assert settled(None, told, is_begun=False) == told
+        assert combine_endings(None, better, is_begun=True) == better
+    assert combine_endings(None, told, is_begun=True, is_running=True).word == "running"
+    assert combine_endings(None, told, is_begun=False) == told
 
 
 def test_the_parent_knows_more() -> None:
     """What the parent tells counts more than the child's own word: only the parent knows of a deadline."""
-    assert settled(Ending("cancelled"), Ending("timed out", "late"), is_begun=True) == ("timed out", "late")
-    assert settled(Ending("failed", "why"), Ending("failed"), is_begun=True) == ("failed", "why")
-    assert settled(Ending("completed"), None, is_begun=True) == ("completed", "")
+    assert combine_endings(Ending("cancelled"), Ending("timed out", "late"), is_begun=True) == ("timed out", "late")
+    assert combine_endings(Ending("failed", "why"), Ending("failed"), is_begun=True) == ("failed", "why")
+    assert combine_endings(Ending("completed"), None, is_begun=True) == ("completed", "")
 
 
 _ANYTHING = st.recursive(
@@ -77,6 +77,6 @@ _ANYTHING = st.recursive(
 @given(st.sampled_from(CLOSED), st.dictionaries(st.sampled_from(["status", "error", "reason", "success"]), _ANYTHING))
 def test_any_payload_has_an_end(event: str, data: dict[str, Any]) -> None:
     """Whatever a module says, there is one of the known words and a text."""
-    for ending in (own_ending(data), told_ending(event, data)):
+    for ending in (own_ending(data), reported_ending(event, data)):
         assert ending.word in _WORDS
         assert isinstance(ending.reason, str)

@@ -35,7 +35,7 @@ class Kept:
         """Keep name and end."""
         self.ended.append((child.name, child.ending.word))
 
-    def on_refusal(self, asker: LiveChild, agent: str, ending: Ending) -> None:
+    def on_rejection(self, asker: LiveChild, agent: str, ending: Ending) -> None:
         """Keep who was asked for in vain."""
         self.ended.append((agent, "refused"))
 

@@ -61,4 +61,4 @@ def test_has_a_session_of_its_own(amplifier: Amplifier, more: tuple[str, ...]) -
     """Another bundle, or a session that goes on, is a contradiction."""
     result = amplifier("run", "--safe-mode", *more, "hi")
     assert (result.returncode, result.stdout) == (2, "")
-    assert "--safe-mode has a bundle and a session of its own" in result.stderr
+    assert "--safe-mode uses its own bundle and a new session" in result.stderr

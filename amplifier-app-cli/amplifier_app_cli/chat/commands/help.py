@@ -31,7 +31,7 @@ _LEAST = 40
 async def show(chat: Conversation, words: str) -> None:
     """List commands and keys; what is typed during a turn goes to the model."""
     from amplifier_app_cli.chat.commands import NOT_YET, TABLE
-    from amplifier_app_cli.ui.layout import wrapped
+    from amplifier_app_cli.ui.layout import wrap_text
 
     width = chat.width - 1
     lines: list[str] = []
@@ -40,17 +40,17 @@ async def show(chat: Conversation, words: str) -> None:
             lines += _explained(command.usage, command.summary, width)
     lines.append("")
     for key, meaning in _KEYS if chat.screen.has_live_part else _LINE_KEYS:
-        lines += wrapped(f"{key}: {meaning}", width)
-    lines += wrapped("What you type while it works goes to the model before its next step.", width)
+        lines += wrap_text(f"{key}: {meaning}", width)
+    lines += wrap_text("What you type while it works goes to the model before its next step.", width)
     chat.screen.show("\n".join(lines))
 
 
 def _explained(usage: str, summary: str, width: int) -> list[str]:
     """Return a command with what it does: beside it where both have room, else below it."""
-    from amplifier_app_cli.ui.layout import wrapped
+    from amplifier_app_cli.ui.layout import wrap_text
 
     indent = _NAMES if width >= _NAMES + _LEAST else 4
-    below = [f"{' ' * indent}{line}" for line in wrapped(summary, max(width - indent, 10))]
+    below = [f"{' ' * indent}{line}" for line in wrap_text(summary, max(width - indent, 10))]
     if indent == _NAMES and len(usage) < _NAMES:
         return [usage.ljust(_NAMES) + below[0].lstrip(), *below[1:]]
-    return [*wrapped(usage, width), *below]
+    return [*wrap_text(usage, width), *below]

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from amplifier_app_cli.children.endings import LastWords
+    from amplifier_app_cli.children.endings import EndingReader
     from amplifier_foundation.sessions.metadata import SessionSummary
 
     #: The folder of a project's sessions, which all of them share, and the id: quicker than a path for each.
@@ -40,9 +40,9 @@ def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
 
 def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummary], form: str) -> None:
     """Print some roots with all that came of them."""
-    from amplifier_app_cli.children.endings import LastWords
+    from amplifier_app_cli.children.endings import EndingReader
 
-    below, words = _below(sessions), LastWords()
+    below, words = _below(sessions), EndingReader()
     if form == "json":
         from amplifier_app_cli.ui.records import print_json
 
@@ -114,14 +114,14 @@ def _walk(root: SessionSummary, below: dict[_Key, list[SessionSummary]]) -> Iter
             todo.append((f"{stem}{'└─ ' if is_last else '├─ '}", f"{stem}{'   ' if is_last else '│  '}", one))
 
 
-def _ending(session: SessionSummary, words: LastWords) -> str | None:
+def _ending(session: SessionSummary, words: EndingReader) -> str | None:
     """Return how a session ended, or that it runs; None when it has no log that would say so."""
     parent = session.place / session.parent_id if session.is_child and session.parent_id else None
     ending = words.ending(session.folder, parent)
     return ending.word if ending is not None else None
 
 
-def _described(session: SessionSummary, shown: str, words: LastWords, *, is_short: bool) -> _Description:
+def _described(session: SessionSummary, shown: str, words: EndingReader, *, is_short: bool) -> _Description:
     """Return the line about a session; `shown` stands for its id.
 
     Of a child the agent and its task come first; for a person its id is last, since it says the least.
@@ -154,7 +154,7 @@ def _one_line(text: str) -> str:
 
 
 def _record(
-    session: SessionSummary, below: dict[_Key, list[SessionSummary]], seen: set[_Key], words: LastWords
+    session: SessionSummary, below: dict[_Key, list[SessionSummary]], seen: set[_Key], words: EndingReader
 ) -> dict[str, Any]:
     from amplifier_app_cli.commands.session.facts import record_of
     from amplifier_foundation.sessions.store import StoredSession

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from amplifier_app_cli.ui.plain import plain
 
-#: Seconds that an editor has to end when it was told to.
+#: Seconds for an editor to end after it was terminated.
 _GRACE: Final = 2.0
 
 
@@ -22,23 +22,23 @@ class EditorError(Exception):
 
 
 class Lender(Protocol):
-    """Whoever has the terminal."""
+    """Owns the terminal."""
 
     def lent(self) -> AbstractAsyncContextManager[None]:
-        """Leave the terminal to somebody else for the length of a block."""
+        """Lend the terminal to another program for the length of a block."""
         ...
 
 
-def editor_of(environ: Mapping[str, str]) -> str | None:
+def find_editor(environ: Mapping[str, str]) -> str | None:
     """Return the command that the person edits with, None when the environment names none."""
     return next((named for name in ("VISUAL", "EDITOR") if (named := environ.get(name, "").strip())), None)
 
 
-async def edited(text: str, editor: str, lender: Lender, environ: Mapping[str, str]) -> str:
+async def edit_text(text: str, editor: str, lender: Lender, environ: Mapping[str, str]) -> str:
     """Return a text as it is after `editor` was run on it.
 
-    The file lies in a folder that nobody else can look into, and both are gone afterwards. The editor runs in there and
-    not in the project, where it might obey files such as `.exrc`. Raises EditorError when the editor cannot be started,
+    The file is in a private temporary folder. The editor runs in that folder and not in the project, where it might
+    obey files such as `.exrc`. Raises EditorError when the editor cannot be started,
     fails, or leaves no text. One that is cancelled while it runs is ended.
     """
     import shlex
@@ -119,28 +119,28 @@ _MODELINE: Final = re.compile(
 
 
 class InputProblem(ValueError):
-    """What was written is no input of a tool; the text says why, and in which line."""
+    """A text is not a valid tool input; the message says why, and in which line."""
 
 
-def written(tool_input: dict[str, Any], *, on_one_line: bool = False) -> str:
+def format_input(tool_input: dict[str, Any], *, on_one_line: bool = False) -> str:
     """Return an input as JSON; nothing in it means something to a terminal."""
     indent = None if on_one_line else 2
     text = json.dumps(tool_input, ensure_ascii=False, indent=indent)
     return text if plain(text) == text else json.dumps(tool_input, ensure_ascii=True, indent=indent)
 
 
-def without_modelines(text: str) -> str:
+def escape_modelines(text: str) -> str:
     """Return the same JSON without anything that an editor would take for its own settings.
 
     What a model wrote may hold such a line, and several editors obey those of the file that they open. One character of
-    each is written as its number, which is the same text to whoever reads the JSON.
+    each is written as its number, which is the same JSON.
     """
     text = _MODELINE.sub(lambda found: f"{found[1]}\\u003a", text)
     return text.replace("-*-", "-\\u002a-")
 
 
 def read(text: str) -> dict[str, Any]:
-    """Return the input that a text is; raises InputProblem for what is no JSON, or no object."""
+    """Return the tool input in a text; raises InputProblem unless it is a JSON object."""
     try:
         found = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
         json.dumps(found, ensure_ascii=False).encode("utf-8")
@@ -157,11 +157,11 @@ def read(text: str) -> dict[str, Any]:
     return found
 
 
-def difference(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def input_diff(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Return the lines of a diff between two inputs."""
     import difflib
 
-    old, new = written(before).splitlines(), written(after).splitlines()
+    old, new = format_input(before).splitlines(), format_input(after).splitlines()
     return list(difflib.unified_diff(old, new, "asked for", "changed", lineterm="", n=2))
 
 
@@ -175,7 +175,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(name: str) -> Any:
-    raise InputProblem(f"{name} is no JSON")
+    raise InputProblem(f"{name} is not valid JSON")
 
 
 def _line(text: str, error: json.JSONDecodeError) -> str:

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from amplifier_foundation.paths import Home
 
 
-#: What a call does to a file that a diff can tell.
+#: Changes that a diff can show.
 Change = Literal["write", "edit"]
 
-#: The module whose tools are known to do with a file what a diff tells, and what they do. What the input of any other
-#: tool means, only that tool knows: a path and a content may be a job to run.
+#: The module whose tools do exactly what a diff shows, and what they do. What the input of another tool means, only
+#: that tool knows: a path and a content may be a job to run.
 _MODULE: Final = "amplifier_module_tool_filesystem"
 _CHANGES: Final[Mapping[str, Change]] = {"write_file": "write", "edit_file": "edit"}
 #: The action that these tools ask for.
 _ACTION: Final = "filesystem.write"
-#: Arguments that a diff tells, by what is done.
+#: Arguments that the diff shows, by change.
 _TOLD: Final[Mapping[Change, tuple[str, ...]]] = {
     "write": ("file_path", "content"),
     "edit": ("file_path", "old_string", "new_string", "replace_all"),
@@ -54,8 +54,8 @@ def change_asked_for(action: str, tool_name: Any) -> Change | None:
 def preview(tool_input: Any, folder: Path, change: Change | None = None) -> list[str]:
     """Return the lines to show for a tool's input; those of a diff begin with `+`, `-`, `@` or a blank.
 
-    Without a `change`, or with an input that a diff cannot tell, it is the whole input. Arguments that a diff does not
-    tell stand before it.
+    Without a `change`, or with an input that a diff cannot show, it is the whole input. Other arguments stand before
+    the diff.
     """
     if not isinstance(tool_input, Mapping) or not tool_input:
         return []
@@ -67,7 +67,7 @@ def preview(tool_input: Any, folder: Path, change: Change | None = None) -> list
 
 
 def _wanted(tool_input: Mapping[str, Any], change: Change) -> str | _Edit | None:
-    """Return the new content or the edit that an input asks for, None when a diff cannot tell it."""
+    """Return the new content or the edit that an input asks for, None if a diff cannot show it."""
     given = [tool_input.get(key) for key in _TOLD[change][:3]]
     everywhere = tool_input.get("replace_all", False)
     if not all(isinstance(text, str) for text in given):
@@ -94,20 +94,20 @@ def _change(path: str, wanted: str | _Edit, folder: Path) -> list[str]:
 
 
 def _read(path: str, folder: Path) -> tuple[str | None, str]:
-    """Return the file as it is, None when there is none, or why it cannot be compared."""
+    """Return the text of a file, None if it does not exist, or why it cannot be compared."""
     try:
         file = folder / Path(path).expanduser()
         if not file.exists():
             return None, ""
         if not file.is_file():
-            return None, "is no file"
+            return None, "not a file"
         if file.stat().st_size > _MOST_CHARACTERS:
             return None, f"has {file.stat().st_size:,} bytes, too many to compare"
         content = file.read_bytes()
     except (OSError, RuntimeError, ValueError) as error:
         return None, f"cannot be read: {error}"
     if b"\0" in content:
-        return None, "is no text"
+        return None, "not a text file"
     try:
         return content.decode("utf-8"), ""
     except UnicodeDecodeError:

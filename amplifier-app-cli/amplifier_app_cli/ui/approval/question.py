@@ -29,7 +29,7 @@ SCOPES: Final[Mapping[str, MemoryScope]] = {"": "session", "session": "session",
 #: The names of the app's own policies: the rules of the session, and of the agents above it.
 _RULES: Final = "rules"
 _AGENT_RULES: Final = "agent-rules-"
-#: A module that accepts what a person has allowed for good, unless its capability says otherwise.
+#: A module that honours remembered rules, unless its capability says otherwise.
 _APPROVAL: Final = "hooks-approval"
 ASKS_EACH_TIME: Final = "approval.asks_each_time"
 WORDS_FOR_HELP: Final = ("?", "help")
@@ -95,7 +95,7 @@ class Question:
     is_long: bool = False
     #: Whether the person may change the tool input.
     is_editable: bool = False
-    #: Whether the person may leave the decision to somebody else: the call becomes pending.
+    #: Whether the user may leave the decision to another approver: the call becomes pending.
     can_wait: bool = False
     #: The input as the person edited it, if it was not valid.
     draft: str | None = None
@@ -262,7 +262,6 @@ class Pages:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether everything was given."""
         return self._next >= len(self._lines)
 
     @property
@@ -290,7 +289,7 @@ class Pages:
 
 
 def _cut(text: str, start: int, width: int, rows: int) -> tuple[int, int]:
-    """Return how far a text goes, from `start`, that fits into so many rows, and how many of them it takes."""
+    """Return where the part of a text that fits into `rows` ends, and how many rows it takes."""
     if text.isascii():
         end = min(len(text), start + width * rows)
         return end, max(1, -(-(end - start) // width))

@@ -1,4 +1,4 @@
-"""The approval systems of a session: the person at the terminal, then calls that wait for somebody else's answer."""
+"""The approval systems of a session: the user at the terminal, then pending calls for other approvers."""
 
 from __future__ import annotations
 

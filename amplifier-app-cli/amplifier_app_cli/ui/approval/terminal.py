@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from amplifier_app_cli.ui.approval.edit import (
     EditorError,
     InputProblem,
-    difference,
-    edited,
-    editor_of,
+    edit_text,
+    escape_modelines,
+    find_editor,
+    format_input,
+    input_diff,
     read,
-    without_modelines,
-    written,
 )
 from amplifier_app_cli.ui.approval.preview import Change, OwnKeys, change_asked_for, change_of, preview
 from amplifier_app_cli.ui.approval.question import (
@@ -43,7 +43,7 @@ from amplifier_app_cli.ui.approval.question import (
     refusal,
 )
 from amplifier_app_cli.ui.colour import Tone
-from amplifier_app_cli.ui.layout import wrapped
+from amplifier_app_cli.ui.layout import wrap_text
 from amplifier_app_cli.ui.plain import on_one_line, plain, visible
 from amplifier_core.approval import ApprovalHandler
 from amplifier_foundation.approvals.answered_by import UNNAMED_PERSON, AnsweredBy, person_at
@@ -69,7 +69,7 @@ _FIRST: Final = -1000
 _HOW_LONG: Final = {"session": "for this session", "local": "for this project", "user": "for all your projects"}
 #: The capability that loops ask after a denial, for the input that the person wants instead.
 EDITED_INPUT: Final = "approval.edited_input"
-#: Emitted when a person allows something for good.
+#: Emitted when the user allows something permanently.
 REMEMBERED: Final = "policy:remembered"
 
 
@@ -97,7 +97,7 @@ class TerminalApproval(ApprovalHandler):
         The person sees exactly what would run, except for the values of the keys in `own_values`: text that looks like
         a secret may be a command.
 
-        `environ` names the editor for changing inputs. What is allowed for good becomes a rule of `permissions`;
+        `environ` names the editor for changing inputs. What is allowed permanently becomes a rule of `permissions`;
         without them nothing is remembered. With `can_escalate` the person may leave a decision to the next approver.
         `children` tracks the calls of child sessions. `answered_by` is the person, for the log.
         """
@@ -320,7 +320,7 @@ class TerminalApproval(ApprovalHandler):
         if not isinstance(call, str) or not isinstance(given, dict):
             return False
         try:
-            text = written(given)
+            text = format_input(given)
             return self._has_no_secret(text) and read(text) == given
         except (TypeError, ValueError, RecursionError):  # a hook has put in something that is not JSON
             return False
@@ -340,7 +340,7 @@ class TerminalApproval(ApprovalHandler):
         if after == before:
             show("nothing was changed")
             return False
-        lines = self._safe("\n".join(difference(before, after))).split("\n")
+        lines = self._safe("\n".join(input_diff(before, after))).split("\n")
         ink = self._person.ink
         show("\n".join(ink(tone, line) if (tone := _tone(line)) else line for line in lines))
         self._edits[details["tool_call_id"]] = after
@@ -348,10 +348,10 @@ class TerminalApproval(ApprovalHandler):
 
     async def _edit_text(self, before: dict[str, Any], draft: str | None) -> str:
         """Return the input as the person edited it, in their editor or on one line; empty for no change."""
-        person, editor = self._person, editor_of(self._environ)
+        person, editor = self._person, find_editor(self._environ)
         if editor is not None and person.can_lend:
-            return await edited(draft or without_modelines(written(before)), editor, person, self._environ)
-        line = draft or written(before, on_one_line=True)
+            return await edit_text(draft or escape_modelines(format_input(before)), editor, person, self._environ)
+        line = draft or format_input(before, on_one_line=True)
         person.show(self._safe(f"the input is {line}"))
         return await person.ask(person.ink("bold", "new input, as JSON (nothing: as it is): "), line) or ""
 
@@ -375,7 +375,7 @@ class TerminalApproval(ApprovalHandler):
         if not question.is_plain:
             lines += [Line(visible(f"  {number}. {option}")) for number, option in enumerate(question.options, 1)]
         explained = self._choices.explain(question)
-        return lines + [Line(text, "dim") for line in explained for text in wrapped(line, self._person.width)]
+        return lines + [Line(text, "dim") for line in explained for text in wrap_text(line, self._person.width)]
 
     def _folder(self, details: Mapping[str, Any]) -> Path:
         """Return the folder that paths of a call are relative to."""
@@ -409,7 +409,7 @@ class TerminalApproval(ApprovalHandler):
 
     def _laid_out(self, text: str) -> list[str]:
         """Return the lines of a text, wrapped between words unless it is very long."""
-        return wrapped(text, self._person.width - 1) if len(text) < _LONG_TEXT else text.split("\n")
+        return wrap_text(text, self._person.width - 1) if len(text) < _LONG_TEXT else text.split("\n")
 
     async def _put(self, question: Question) -> str | None:
         """Show a question page by page; return an answer that was given before the last page, else None.
@@ -439,11 +439,11 @@ class TerminalApproval(ApprovalHandler):
 
     def _say(self, tone: Tone, text: str) -> None:
         """Show a text, wrapped between words."""
-        self._person.show(self._person.ink(tone, "\n".join(wrapped(text, self._person.width - 1))))
+        self._person.show(self._person.ink(tone, "\n".join(wrap_text(text, self._person.width - 1))))
 
     def _explain(self, lines: Sequence[str]) -> None:
         for line in lines:
-            self._person.show(self._person.ink("dim", "\n".join(wrapped(line, self._person.width))))
+            self._person.show(self._person.ink("dim", "\n".join(wrap_text(line, self._person.width))))
 
     def _label(self, question: Question) -> str:
         return self._person.ink("bold", f"Allow? [{keys(question)}] ")

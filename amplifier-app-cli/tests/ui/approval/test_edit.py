@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from amplifier_app_cli.ui.approval.edit import (
     EditorError,
     InputProblem,
-    difference,
-    edited,
-    editor_of,
+    edit_text,
+    escape_modelines,
+    find_editor,
+    format_input,
+    input_diff,
     read,
-    without_modelines,
-    written,
 )
 from amplifier_app_cli.ui.approval.terminal import TerminalApproval
 from amplifier_app_cli.ui.colour import Ink
@@ -228,11 +228,11 @@ async def test_a_deadline_ends_the_editor(tmp_path: Path) -> None:
 @given(st.dictionaries(st.text(), _values, max_size=4))
 def test_what_is_written_is_read_again(tool_input: dict[str, Any]) -> None:
     """An input that nobody changed is the same afterwards, and safe to show on the way."""
-    for text in (written(tool_input), written(tool_input, on_one_line=True)):
+    for text in (format_input(tool_input), format_input(tool_input, on_one_line=True)):
         assert read(text) == tool_input
         assert plain(text) == text
-    assert "\n" not in written(tool_input, on_one_line=True)
-    assert difference(tool_input, tool_input) == []
+    assert "\n" not in format_input(tool_input, on_one_line=True)
+    assert input_diff(tool_input, tool_input) == []
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_what_is_written_is_read_again(tool_input: dict[str, Any]) -> None:
         ("", "line 1, column 1"),
         ('{\n  "a": 1,\n}', "line 3, column 1"),
         ('{"a": 1, "a": 2}', "'a' is there twice"),
-        ('{"a": NaN}', "NaN is no JSON"),
+        ('{"a": NaN}', "NaN is not valid JSON"),
         ('{"a": "\\ud800"}', "half a character"),
         ("[1]", "this is a list"),
         ('"x"', "this is a text"),
@@ -270,7 +270,7 @@ def test_what_is_no_input_is_told(text: str, told: str) -> None:
 )
 def test_which_editor(environ: dict[str, str], editor: str | None) -> None:
     """VISUAL is asked before EDITOR, and an empty one is none."""
-    assert editor_of(environ) == editor
+    assert find_editor(environ) == editor
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_which_editor(environ: dict[str, str], editor: str | None) -> None:
 async def test_an_editor_that_fails(editor: str, told: str) -> None:
     """An editor that cannot be run, or fails, is told."""
     with pytest.raises(EditorError, match=told):
-        await edited("{}", editor, _Person(), os.environ)
+        await edit_text("{}", editor, _Person(), os.environ)
 
 
 @pytest.mark.parametrize("name", ["vim", "./vim", "bin/vim"])
@@ -293,7 +293,7 @@ async def test_an_editor_is_not_taken_from_the_project(
         (folder / "vim").chmod(0o755)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(EditorError, match="cannot be started"):
-        await edited("{}", name, _Person(), {"PATH": f".:bin:{tmp_path}/bin"})
+        await edit_text("{}", name, _Person(), {"PATH": f".:bin:{tmp_path}/bin"})
     assert not (tmp_path / "planted").exists()
 
 
@@ -306,7 +306,7 @@ async def test_an_editor_does_not_run_in_the_project(tmp_path: Path, monkeypatch
     monkeypatch.chdir(project)
     code = "import json, os, sys; json.dump({'in': os.listdir()}, open(sys.argv[1], 'w'))"
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": f":{project}"}
-    after = await edited("{}", f'"{sys.executable}" -c "{code}"', _Person(), environ)
+    after = await edit_text("{}", f'"{sys.executable}" -c "{code}"', _Person(), environ)
     assert read(after) == {"in": ["input.json"]}
     assert not (tmp_path / "planted").exists()
 
@@ -325,7 +325,7 @@ async def test_vim_obeys_neither_the_project_nor_the_text(tmp_path: Path, monkey
     given = {"command": "ls # vim: set textwidth=7 :", "other": "x"}
     script = f"call writefile([&textwidth], '{tmp_path}/width') | qall!"
     command = f'vim --not-a-term -n -c "{script}"'
-    after = await edited(without_modelines(written(given)), command, _Person(), environ)
+    after = await edit_text(escape_modelines(format_input(given)), command, _Person(), environ)
     assert read(after) == given
     assert (tmp_path / "width").read_text(encoding="utf-8") == "0\n"
     assert not (tmp_path / "planted").exists()
@@ -347,7 +347,7 @@ async def test_vim_obeys_neither_the_project_nor_the_text(tmp_path: Path, monkey
 def test_no_modeline_in_the_file_to_edit(line: str) -> None:
     """What a model wrote is given to an editor without anything that reads as its settings, and means the same."""
     given = {"text": line, line: f"{line}\n\t{line}", "list": [line]}
-    text = without_modelines(written(given))
+    text = escape_modelines(format_input(given))
     assert read(text) == given
     for mark in ("vi:", "vim:", "ex:", "Vim:", ">=702:", "-*-", "Local Variables:", "kate:"):
         assert mark not in text
@@ -355,8 +355,8 @@ def test_no_modeline_in_the_file_to_edit(line: str) -> None:
 
 def test_ordinary_text_is_given_to_the_editor_as_it_is() -> None:
     """Nothing but such lines is written otherwise: addresses, times and names with a colon stay readable."""
-    text = written({"url": "https://example.com:80/x", "at": "12:30", "index: 3": "flex: 1; previ: 2"})
-    assert without_modelines(text) == text
+    text = format_input({"url": "https://example.com:80/x", "at": "12:30", "index: 3": "flex: 1; previ: 2"})
+    assert escape_modelines(text) == text
 
 
 async def test_a_cancelled_edit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,7 +373,7 @@ async def test_a_cancelled_edit_leaves_nothing(tmp_path: Path, monkeypatch: pyte
         "time.sleep(60)\n",
         encoding="utf-8",
     )
-    editing = asyncio.create_task(edited("{}", f"{sys.executable} '{script}'", _Person(), os.environ))
+    editing = asyncio.create_task(edit_text("{}", f"{sys.executable} '{script}'", _Person(), os.environ))
     assert await wait_for((tmp_path / "started").exists, timeout=60)
     editing.cancel()
     await asyncio.wait({editing})

@@ -52,9 +52,9 @@ def test_edit_that_does_not_fit(tmp_path: Path) -> None:
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
     """Binary files, folders and huge files are told, and the new content is shown."""
     (tmp_path / "b.bin").write_bytes(b"\0\1")
-    assert _write("b.bin", "text", tmp_path) == ["b.bin: is no text", "+text"]
+    assert _write("b.bin", "text", tmp_path) == ["b.bin: not a text file", "+text"]
     (tmp_path / "d").mkdir()
-    assert _write("d", "text", tmp_path)[0] == "d: is no file"
+    assert _write("d", "text", tmp_path)[0] == "d: not a file"
     (tmp_path / "h.txt").write_bytes(b"x" * 1_000_001)
     assert "too many to compare" in _write("h.txt", "text", tmp_path)[0]
     assert _write("n\0l", "text", tmp_path)[-1] == "+text"
