@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from amplifier_app_cli.children.endings import BEGUN
+from amplifier_app_cli.children.endings import STARTED
 from amplifier_app_cli.run.printers import StreamPrinter
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -15,7 +15,7 @@ def test_every_event_of_the_stream_is_in_the_pages() -> None:
     of_agents = [event for event in StreamPrinter._EVENTS if event.startswith(("delegate:", "task:"))]
     assert set(StreamPrinter._EVENTS) - set(of_agents) <= _named(guide)
     known = {event for event in of_agents if not event.startswith("task:")}
-    assert {*known, *BEGUN, "session:end"} <= _named(agents)
+    assert {*known, *STARTED, "session:end"} <= _named(agents)
 
 
 def _named(page: str) -> set[str]:

@@ -46,8 +46,8 @@ class Signals:
     """While entered, turn signals into cancellation of the session that the current task runs.
 
     The first SIGINT lets the current step end; a second one, SIGTERM or SIGHUP stops at once; a third ends the process,
-    with the logs closed. Without a session to cancel, the first signal cancels the task and a second one ends the
-    process. A view that gives signals a meaning of their own handles them itself with `handled_by()`.
+    with the logs closed. Without a session to cancel, every signal cancels the task. A view that handles signals itself
+    does so with `handled_by()`.
     """
 
     def __init__(self, token: Any = None) -> None:
@@ -55,6 +55,8 @@ class Signals:
         self.token = token
         self._received: list[int] = []
         self._handler: Callable[[int], None] | None = None
+        #: Which signal ends the process.
+        self.limit = 3
         #: Set when the answer is complete: one signal then only changes the exit code, so that the session is closed.
         self.closing = False
         #: Called at every signal: an open question is denied.
@@ -92,7 +94,7 @@ class Signals:
         self._received.append(number)
         self.on_stop()
         count = len(self._received)
-        if count >= (2 if self.token is None else 3):
+        if count >= self.limit:
             self._watchdog.end_process(number)
         elif count == 1 and self.closing:
             return

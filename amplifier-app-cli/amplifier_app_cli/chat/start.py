@@ -43,6 +43,7 @@ async def chat(
     view = _ChatView(app)
     session = SessionApp(app, request, view)
     session.signals.restore_terminal = TerminalModes().restore
+    session.signals.limit = 2  # a turn is stopped by the conversation; these are signals before and after it
     try:
         async with session:
             code = await view.talk(session, first_prompt, recap or Recap())

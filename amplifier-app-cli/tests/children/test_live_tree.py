@@ -74,7 +74,7 @@ def test_what_a_child_does(child: Make) -> None:
     tree.take(facts, "tool:post", {"tool_call_id": "2"})
     assert doing() == "read_file a.py"
     tree.take(facts, "tool:error", {"tool_call_id": "1"})
-    assert doing() == "goes on"
+    assert doing() == "continues"
 
 
 async def test_the_call_ends_the_child(child: Make) -> None:
