@@ -1,4 +1,4 @@
-"""Approval systems of a session, asked one after the other, and the one that stands in when nobody is present."""
+"""Approval systems of a session, asked one after the other, and the one for runs without a person."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from amplifier_foundation.errors import FoundationError
 ESCALATE: Final = "Escalate"
 #: Emitted when an approver leaves a decision to the next.
 APPROVAL_ESCALATED: Final = "approval:escalated"
-#: Emitted when a call is stored until somebody answers.
+#: Emitted when a call becomes pending.
 APPROVAL_WAITING: Final = "approval:waiting"
 #: Before other hooks on a request, which need not work for one that is not made.
 _FIRST: Final = -1000
@@ -75,7 +75,7 @@ class Approvers(ApprovalHandler):
                 "answered_by": dict(approver.by),
             }
             await self._coordinator.hooks.emit(APPROVAL_ESCALATED, data)
-        return ApprovalResponse(approved=False, reason="nobody decided", answered_by=NOBODY)
+        return ApprovalResponse(approved=False, reason="no approver decided", answered_by=NOBODY)
 
 
 def escalation(answer: object) -> str | None:
@@ -89,14 +89,14 @@ def escalation(answer: object) -> str | None:
 class Unattended(ApprovalHandler):
     """Answer while no person is present: with a recorded answer, else deny and store the call as pending.
 
-    Other calls of the same turn run to their end, but the model is not called again until somebody has answered.
+    Other calls of the same turn run to their end, but the model is not called again before an answer.
     """
 
     def __init__(
         self,
         calls: PendingCalls,
         scrub: Callable[[Any], Any],
-        why: str = "nobody is here to allow it",
+        why: str = "no one is present to allow it",
         asker: Callable[[ApprovalRequest], str] = lambda request: "an agent",
     ) -> None:
         """Store calls in `calls`; one whose input `scrub` would change holds a secret and is not stored.
@@ -146,7 +146,7 @@ class Unattended(ApprovalHandler):
         call = self._open_calls.about(request)
         if call is None:
             self._refuse(prompt, "not about a tool call, so that it cannot wait")
-            return _denial("nobody is here to answer")
+            return _denial("no one is present to answer")
         question = question_of(request)
         recorded = self._answers.take(call, question)
         if recorded is not None:

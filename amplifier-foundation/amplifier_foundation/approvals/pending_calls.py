@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Answer = Literal["allow", "deny"]
 
 FILE: Final = "waiting-calls.json"
-#: Emitted for every answer that was given while a call waited.
+#: Emitted for every answer to a pending call.
 APPROVAL_ANSWERED: Final = "approval:answered"
 _MODULE_ASK: Final = "module.ask"
 _VERSION: Final = 1
@@ -342,16 +342,16 @@ async def run_answered(coordinator: Any, pending: PendingCalls, calls: Sequence[
     texts: list[str] = []
     for call in calls:
         if coordinator.cancellation.is_cancelled:
-            texts.append(f"{_named(call)} still waits.")
+            texts.append(f"{_named(call)} is still pending.")
             continue
         try:
             taken = pending.take([call])
         except (OSError, FoundationError) as error:
             if not texts:
                 raise
-            texts.append(f"{_named(call)} still waits: {error}")
+            texts.append(f"{_named(call)} is still pending: {error}")
             continue
-        texts += [await _run(coordinator, one) for one in taken] or [f"{_named(call)} does not wait any more."]
+        texts += [await _run(coordinator, one) for one in taken] or [f"{_named(call)} is no longer pending."]
     return "\n\n".join(texts)
 
 
@@ -367,8 +367,8 @@ async def _run(coordinator: Any, call: PendingCall) -> str:
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
     # There is no tool message for it: the contents of a page or a file must not be mistaken for the user's words.
     return (
-        f"{_named(call)} was answered, and this came of it. What stands between the tags was printed by the tool, "
-        f"not said by the user:\n<tool-result>\n{text.replace('</tool-result>', '</tool-result >')}\n</tool-result>"
+        f"{_named(call)} was answered and has run. The text between the tags was printed by the tool, "
+        f"not written by the user:\n<tool-result>\n{text.replace('</tool-result>', '</tool-result >')}\n</tool-result>"
     )
 
 

@@ -31,7 +31,7 @@ _FIRST: Final = -1000
 _SECOND: Final = -999
 _LAST: Final = 10_000
 #: Why a call has no answer yet, and who decided that, while the person is being asked.
-_OPEN: Final[tuple[str, AnsweredBy]] = ("approval needed: nobody answered", {"kind": "nobody"})
+_OPEN: Final[tuple[str, AnsweredBy]] = ("approval needed: no answer yet", {"kind": "nobody"})
 _LATE: Final[tuple[str, AnsweredBy]] = ("approval timeout: no answer came in time", {"kind": "timeout"})
 
 _Side = Literal["kernel", "provider"]

@@ -370,7 +370,7 @@ async def test_calls_that_another_process_took_do_not_run(world: _World) -> None
     world.waiting.answer([], "allow")
     ready = world.waiting.list()
     world.waiting.take(ready)
-    await world.execute([{"text": "on", "expect": {"contains": "does not wait any more"}}], "", ready=ready)
+    await world.execute([{"text": "on", "expect": {"contains": "is no longer pending"}}], "", ready=ready)
     assert world.run_tool.inputs == []
 
 

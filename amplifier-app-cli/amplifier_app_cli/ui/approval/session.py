@@ -31,7 +31,7 @@ class SessionApprovals:
         """Become the approval system of a session; `via` tells the log where the person answers."""
         self._runtime = runtime
         coordinator = runtime.session.coordinator
-        why = "nobody is here to allow it" if person is None else "the user leaves it to somebody else"
+        why = "no one is present to allow it" if person is None else "the user leaves it to somebody else"
         self._unattended = Unattended(runtime.pending_calls, self._scrub, why, children.asker)
         self._unattended.connect(coordinator)
         #: The one that pending calls are asked by when they run.
