@@ -41,7 +41,7 @@ _is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 
 
 class ForeignCancelled(Exception):
-    """Foreign code ended in a CancelledError that no outside code had requested."""
+    """Foreign code ended in a CancelledError or GeneratorExit that no outside code had requested."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(f"it ended in a {type(error).__name__} that no outside code had requested")
@@ -108,6 +108,7 @@ def call(
     context = copy_context()
     watch: _Deadline | None = None
     failure: BaseException | None = None
+    is_driving = False
     try:
         outcome = context.run(function, *arguments)
         kind = type(outcome)
@@ -121,9 +122,14 @@ def call(
             return stop.value
         if deadline is not None and task is not None:
             watch = _Deadline(deadline, task)
+        is_driving = True
         outcome = yield from _drive(context, outcome, pending, watch)
-    except FATAL:
+    except INTERRUPTS:
         raise
+    except GeneratorExit as error:
+        if is_driving:  # this generator is being closed
+            raise
+        failure = ForeignCancelled(error)
     except BaseException as error:
         failure = error
     finally:
@@ -144,7 +150,7 @@ def begin(function: Callable[[], Any]) -> Any:
     """Call `function` in a copied context and return its result, which `call` can await; cheaper than `call`."""
     try:
         return copy_context().run(function)
-    except asyncio.CancelledError as error:
+    except (asyncio.CancelledError, GeneratorExit) as error:
         raise ForeignCancelled(error) from error
 
 
@@ -168,6 +174,8 @@ def _drive(
             pending = context.run(step, value)
         except StopIteration as stop:
             return stop.value
+        except GeneratorExit as error:
+            raise ForeignCancelled(error) from error
 
 
 def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:

@@ -63,6 +63,21 @@ async def test_own_cancellation_becomes_a_failure() -> None:
     assert not issubclass(ForeignCancelled, asyncio.CancelledError)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_generator_exit_of_the_function_is_a_failure(is_async: bool) -> None:
+    """A GeneratorExit that the function raises, at once or later, is its own failure and closes nothing else."""
+
+    def exits() -> None:
+        raise GeneratorExit
+
+    async def exits_later() -> None:
+        await asyncio.sleep(0)
+        raise GeneratorExit
+
+    with pytest.raises(ForeignCancelled, match="GeneratorExit that no outside code had requested"):
+        await called(exits_later if is_async else exits)
+
+
 async def test_deadline_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Being late is a TimeoutError that says how long the time was, told apart from the function's own ones."""
     monkeypatch.setattr(bounded_call, "GRACE", 0.01)

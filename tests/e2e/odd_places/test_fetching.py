@@ -26,8 +26,8 @@ def _check_done(done: subprocess.CompletedProcess[str]) -> None:
 
 
 def _finished(folder: Path) -> list[Path]:
-    """Return the finished entries of a cache."""
-    return [path for path in folder.iterdir() if not path.name.startswith(".") and path.is_dir()]
+    """Return the finished entries of a cache without the metadata of modules, which needs no installer."""
+    return [path for path in folder.iterdir() if not path.name.startswith((".", "metadata-")) and path.is_dir()]
 
 
 def _unfinished(home: Path) -> list[Path]:
