@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.plan import (
     MODULE_SECTIONS,
     SESSION_MODULES,
-    TYPE_TO_MOUNT_POINT,
     check_shape,
     plan_modules,
-    session_module,
 )
 
 PLAN: dict[str, Any] = {
@@ -39,28 +36,6 @@ def test_modules_come_in_mount_order() -> None:
         ("tool", "tools[0]", "tool-bash"),
         ("hook", "hooks[0]", "hooks-logging"),
     ]
-
-
-def test_an_orchestrator_given_by_its_id_has_an_entry_like_all_others() -> None:
-    """Source and config of a module that is given by its id alone are found where the plan keeps them."""
-    assert session_module(PLAN, "orchestrator") == {
-        "module": "loop-basic",
-        "source": "git+https://example.com/loop",
-        "config": {"max": 3},
-    }
-
-
-@pytest.mark.parametrize("kind", SESSION_MODULES)
-def test_a_source_without_a_module_belongs_to_the_default(kind: str) -> None:
-    """What the kernel would load is what the walk shows: the default module, from the source that is given."""
-    [module] = plan_modules({"session": {kind: {"source": "elsewhere"}}})
-    assert module.entry == {"source": "elsewhere", "module": SESSION_MODULES[kind]}
-
-
-def test_every_kind_of_a_plan_has_a_mount_point() -> None:
-    """Sections are named after the mount points of the kinds they list."""
-    assert {TYPE_TO_MOUNT_POINT[kind]: kind for kind in MODULE_SECTIONS.values()} == MODULE_SECTIONS
-    assert set(SESSION_MODULES) < set(TYPE_TO_MOUNT_POINT)
 
 
 ANYTHING = st.recursive(

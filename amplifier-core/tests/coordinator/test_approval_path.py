@@ -201,19 +201,6 @@ async def test_waits_that_overlap_count_once() -> None:
     assert inner.ms <= sum(waited) - 40
 
 
-async def test_a_policy_that_decides_alone_asks_nobody() -> None:
-    """Without a question there is no id and no waiting; the event says which policy it was."""
-    kernel = ModuleCoordinator(None, Handler(OSError()))
-    heard: list[dict[str, Any]] = []
-    kernel.hooks.register("approval:granted", lambda event, data: heard.append(data))
-    kernel.register_policy("house", lambda action, details: "allow", 0)
-    outcome = await kernel.authorize("tool.x")
-
-    assert (outcome.approval_id, outcome.waited_ms) == (None, 0)
-    assert outcome.answered_by == heard[0]["answered_by"] == {"kind": "policy", "policy": "house"}
-    assert "approval_id" not in heard[0]
-
-
 async def test_a_policy_may_say_who_decided() -> None:
     """The third part of a policy's answer is the event's `answered_by`."""
     kernel = ModuleCoordinator(None)

@@ -49,14 +49,6 @@ async def test_a_fragment_is_there_when_it_is_set() -> None:
     assert session.announced == [("style", 7)]
 
 
-async def test_a_fragment_may_be_json() -> None:
-    """Whatever JSON can say is a fragment; the rest is cleaned like an event."""
-    with Listening():
-        await set_and_wait("facts", {"list": [1, (2, 3)], "nan": float("nan")})
-
-        assert get_context().fragments["facts"] == {"list": [1, [2, 3]], "nan": "nan"}
-
-
 async def test_none_removes_a_fragment() -> None:
     """None takes a fragment away, known or not, and is announced with no bytes."""
     with Listening() as session:
@@ -66,15 +58,6 @@ async def test_none_removes_a_fragment() -> None:
         assert get_context().fragments == {}
 
     assert session.announced == [("a", 4), ("a", 0), ("b", 0)]
-
-
-async def test_falsy_values_are_fragments() -> None:
-    """Only None removes."""
-    with Listening():
-        for key, value in (("empty", ""), ("zero", 0), ("no", False), ("list", [])):
-            await set_and_wait(key, value)
-
-        assert get_context().fragments == {"empty": "", "zero": 0, "no": False, "list": []}
 
 
 async def test_reading_gives_a_view_that_cannot_change_anything() -> None:
@@ -101,55 +84,6 @@ async def test_the_context_has_the_log() -> None:
     assert records[0]["data"] == {"message": "hello"}
 
 
-async def test_sessions_have_fragments_of_their_own() -> None:
-    """What one session sets no other sees, also one inside the other."""
-    with Listening():
-        await set_and_wait("a", "outer")
-        with Listening():
-            assert get_context().fragments == {}
-            await set_and_wait("b", "inner")
-        assert get_context().fragments == {"a": "outer"}
-
-
-async def test_cleanup_waits_for_announcements() -> None:
-    """Nobody awaited the announcement: it is heard all the same before the session is gone."""
-    with Listening() as session:
-        set_context_fragment("a", "text")
-        await session.kernel.cleanup()
-
-    assert session.announced == [("a", 4)]
-
-
-async def test_an_announcement_carries_the_ids_of_its_span() -> None:
-    """The event belongs to the work that set the fragment."""
-    ids: list[Any] = []
-    with Listening() as session:
-        session.kernel.hooks.register("context:include", lambda event, data: ids.append(data.get("span_id")))
-        with session.kernel.span("x") as span:
-            announcement = set_context_fragment("a", "text")
-        assert announcement is not None
-        await announcement
-
-    assert ids == [span.span_id]
-
-
-async def test_a_callback_of_the_loop_may_set_a_fragment() -> None:
-    """Also where no task runs, but a loop does, every handler hears of it."""
-    heard, done = [], asyncio.Event()
-
-    async def handler(event: str, data: dict[str, Any]) -> None:
-        await asyncio.sleep(0)
-        heard.append(data["key"])
-        done.set()
-
-    with Listening() as session:
-        session.kernel.hooks.register("context:include", handler)
-        asyncio.get_running_loop().call_soon(set_context_fragment, "a", "text")
-        await done.wait()
-
-    assert heard == ["a"]
-
-
 def test_without_a_loop() -> None:
     """Without a running event loop every handler is called before the function returns, async ones too."""
     with Listening() as session:
@@ -157,17 +91,3 @@ def test_without_a_loop() -> None:
         assert set_context_fragment("a", "text") is None
         assert session.announced == [("a", 4)]
         assert get_context().fragments == {"a": "text"}
-
-
-async def test_a_fragment_of_a_module_leaves_with_it() -> None:
-    """Taking back a module restores the fragment it had replaced, and that is announced too."""
-    with Listening() as session:
-        await set_and_wait("a", "app")
-        with open_module(session.kernel, "m"):
-            await set_and_wait("a", "module")
-            await set_and_wait("b", "module")
-        session.announced.clear()
-        await session.kernel._ledger.undo("m")
-        assert get_context().fragments == {"a": "app"}
-
-    assert session.announced == [("b", 0), ("a", 3)]

@@ -142,26 +142,6 @@ async def test_emit_is_the_registrys(live: Live) -> None:
     assert heard == [None, 1]
 
 
-async def test_handlers_act_on_the_session_of_the_event(live: Live) -> None:
-    """A handler that calls back acts on the session whose event it hears, wherever that was emitted."""
-    heard: list[str] = []
-
-    async def handler(event: str, data: dict[str, Any]) -> None:
-        await syscalls.emit("second")
-
-    session, other = await live(), await live()
-    session.coordinator.hooks.register("first", handler)
-    session.coordinator.hooks.register("second", lambda event, data: heard.append(event))
-
-    async def work() -> None:
-        await syscalls.emit("first", session_id=session.session_id)
-
-    other.coordinator.mount_points["orchestrator"] = SimpleNamespace(execute=lambda **_: work())
-    await other.execute("go")
-
-    assert heard == ["second"]
-
-
 async def test_mounting_an_object(live: Live) -> None:
     """An object is mounted under its own name, and the mount point is given back."""
     session = await live()

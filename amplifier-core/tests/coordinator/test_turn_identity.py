@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -72,65 +71,12 @@ async def test_a_turn_has_ids(start: Callable[..., Awaitable[AmplifierSession]])
     assert heard[-1] == ("session:end", {})
 
 
-async def test_the_coordinator_knows_its_turn(start: Callable[..., Awaitable[AmplifierSession]]) -> None:
-    """turn_id and span_id are there for the duration of execute() and gone when it fails."""
-    seen: list[Any] = []
-
-    async def work(coordinator: ModuleCoordinator) -> None:
-        seen.append((coordinator.turn_id, coordinator.span_id))
-        raise ValueError("stop")
-
-    session = await start(work)
-    with pytest.raises(ValueError, match="stop"):
-        await session.execute("hi")
-
-    [(turn_id, span_id)] = seen
-    assert len(turn_id) == 32
-    assert len(span_id) == 16
-    assert (session.coordinator.turn_id, session.coordinator.span_id) == (None, None)
-
-
 async def test_every_turn_is_a_new_one(start: Callable[..., Awaitable[AmplifierSession]]) -> None:
     """Turns of a session share no id."""
     session = await start(ids)
     first, second = await session.execute("a"), await session.execute("b")
 
     assert not set(first.values()) & set(second.values())
-
-
-async def test_a_cancelled_turn_says_so_inside_the_turn(start: Callable[..., Awaitable[AmplifierSession]]) -> None:
-    """cancel:completed belongs to the turn that was cancelled."""
-
-    async def work(coordinator: ModuleCoordinator) -> dict[str, str]:
-        await coordinator.request_cancel()
-        return await ids(coordinator)
-
-    session = await start(work)
-    heard = listen(session.coordinator)
-    turn = await session.execute("hi")
-
-    assert ("cancel:completed", turn) in heard
-
-
-async def test_turns_of_different_sessions_run_side_by_side(
-    start: Callable[..., Awaitable[AmplifierSession]],
-) -> None:
-    """Concurrent turns never see each other's ids."""
-
-    async def work(coordinator: ModuleCoordinator) -> dict[str, str]:
-        first = await ids(coordinator)
-        for _ in range(3):
-            await asyncio.sleep(0)
-            async with coordinator.span("tool"):
-                await asyncio.sleep(0)
-            assert await ids(coordinator) == first
-        return first
-
-    sessions = [await start(work) for _ in range(8)]
-    turns = await asyncio.gather(*(session.execute("hi") for session in sessions))
-
-    assert len({turn["turn_id"] for turn in turns}) == 8
-    assert len({turn["trace_id"] for turn in turns}) == 8
 
 
 async def test_a_childs_turn_keeps_the_trace(start: Callable[..., Awaitable[AmplifierSession]]) -> None:
@@ -154,30 +100,6 @@ async def test_a_childs_turn_keeps_the_trace(start: Callable[..., Awaitable[Ampl
     assert seen["child"]["turn_id"] not in (seen["turn"]["turn_id"], seen["turn"]["trace_id"])
 
 
-async def test_a_parents_event_inside_its_childs_turn_is_the_parents(
-    start: Callable[..., Awaitable[AmplifierSession]],
-) -> None:
-    """Events go under the ids of the session they belong to, and so does what their handlers emit."""
-    parents: list[dict[str, str]] = []
-
-    async def work(coordinator: ModuleCoordinator) -> dict[str, str]:
-        async def child_work(_: ModuleCoordinator) -> None:
-            await coordinator.hooks.emit("bubble", {})
-
-        async def handler(event: str, data: dict[str, Any]) -> None:
-            parents.extend([{key: data[key] for key in IDS if key in data}, await ids(coordinator)])
-
-        coordinator.hooks.register("bubble", handler)
-        child = await start(child_work, parent_id=coordinator.session_id)
-        await child.execute("go")
-        return await ids(coordinator)
-
-    parent = await start(work)
-    turn = await parent.execute("hi")
-
-    assert parents == [turn, turn]
-
-
 async def test_a_fork_keeps_the_trace_of_the_turn_that_spawned_it(
     start: Callable[..., Awaitable[AmplifierSession]],
 ) -> None:
@@ -196,53 +118,3 @@ async def test_a_fork_keeps_the_trace_of_the_turn_that_spawned_it(
         assert later["trace_id"] == turn["trace_id"]
         assert later["turn_id"] not in (turn["turn_id"], turn["trace_id"])
     assert first["turn_id"] != second["turn_id"]
-
-
-async def test_a_session_without_a_parent_starts_a_trace_of_its_own(
-    start: Callable[..., Awaitable[AmplifierSession]],
-) -> None:
-    """A session made inside a turn, but no child of it, is not bound to that trace for its life."""
-    made: list[AmplifierSession] = []
-
-    async def work(coordinator: ModuleCoordinator) -> dict[str, str]:
-        made.append(await start(ids))
-        return await ids(coordinator)
-
-    session = await start(work)
-    turn = await session.execute("hi")
-
-    assert (await made[0].execute("later"))["trace_id"] != turn["trace_id"]
-
-
-async def test_grandchildren_are_in_the_same_trace(start: Callable[..., Awaitable[AmplifierSession]]) -> None:
-    """However deep a tree is, it is one trace, and each turn hangs under the span that started it."""
-    levels: list[dict[str, str]] = []
-
-    async def work(coordinator: ModuleCoordinator) -> None:
-        levels.append(await ids(coordinator))
-        if len(levels) < 4:
-            child = await start(work, parent_id=coordinator.session_id)
-            await child.execute("deeper")
-
-    await (await start(work)).execute("hi")
-
-    assert len({level["trace_id"] for level in levels}) == 1
-    assert len({level["turn_id"] for level in levels}) == 4
-    assert [level["parent_span_id"] for level in levels[1:]] == [level["span_id"] for level in levels[:-1]]
-
-
-async def test_siblings_in_parallel_keep_apart(start: Callable[..., Awaitable[AmplifierSession]]) -> None:
-    """Children that run at once each have their own turn under their own tool call."""
-
-    async def work(coordinator: ModuleCoordinator) -> list[tuple[str | None, dict[str, str]]]:
-        async def delegate() -> tuple[str | None, dict[str, str]]:
-            async with coordinator.span("delegate") as span:
-                child = await start(ids, parent_id=coordinator.session_id)
-                return span.span_id, await child.execute("go")
-
-        return list(await asyncio.gather(*(delegate() for _ in range(5))))
-
-    calls = await (await start(work)).execute("hi")
-
-    assert len({child["turn_id"] for _, child in calls}) == 5
-    assert all(child["parent_span_id"] == span_id for span_id, child in calls)

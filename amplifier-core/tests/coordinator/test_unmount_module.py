@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from amplifier_core import AmplifierSession, ModuleCoordinator
 from amplifier_core.coordinator import emit, get_context, mount, unmount
-from amplifier_core.loader import ModuleValidationError
 from amplifier_core.session import get_session, session_create
 
 MakeModule = Callable[[str, str], Path]
@@ -94,17 +92,6 @@ async def test_unmounting_a_module_takes_back_everything(session: AmplifierSessi
     assert own == ["returned cleanup", "registered cleanup"]
 
 
-async def test_an_unmounted_module_may_be_mounted_again(session: AmplifierSession, make_module: MakeModule) -> None:
-    """Unmounting leaves nothing that stands in the way of the next mount."""
-    make_module("tool-everything", EVERYTHING)
-    at: dict[str, Any] = {"session_id": session.session_id}
-    for _ in range(3):
-        await mount("tools", "tool-everything", {"seen": []}, **at)
-        assert len(session.coordinator.hooks.list_handlers("probe")["probe"]) == 3
-        await unmount("tools", "tool-everything", **at)
-        assert session.coordinator.hooks.list_handlers("probe")["probe"] == []
-
-
 async def test_unmount_removes_handlers(make_plan: MakePlan, make_module: MakeModule) -> None:
     """The handlers of a hook module that was mounted at session start do not fire after it is unmounted."""
     make_module(
@@ -143,98 +130,3 @@ async def test_unmounting_one_module_leaves_the_others(session: AmplifierSession
     await unmount("tools", "tool-one", **at)
     assert capability("everything") is None
     assert session.coordinator.get("tools") == {}
-
-
-async def test_a_mount_on_demand_that_fails_leaves_nothing(session: AmplifierSession, make_module: MakeModule) -> None:
-    """A module that raises halfway is taken back whole, and the error is its own."""
-    make_module(
-        "tool-everything", EVERYTHING.replace("    return lambda", "    raise OSError('no device')\n    lambda")
-    )
-    with pytest.raises(OSError, match="no device"):
-        await mount("tools", "tool-everything", {"seen": []}, session_id=session.session_id)
-
-    assert await traces(session.coordinator) == []
-    assert not session.coordinator.hooks.list_handlers("probe")["probe"]
-
-
-async def test_a_module_on_demand_is_validated(session: AmplifierSession, make_module: MakeModule) -> None:
-    """What is no tool is refused as at session start, with everything it registered."""
-    make_module("tool-idle", "async def mount(coordinator, config):\n    coordinator.register_capability('idle', 1)\n")
-    message = "protocol_compliance: No tool was mounted and mount\\(\\) did not return a Tool instance"
-    with pytest.raises(ModuleValidationError, match=message):
-        await mount("tools", "tool-idle", session_id=session.session_id)
-
-    assert session.coordinator.get_capability("idle") is None
-
-
-async def test_a_module_gets_a_copy_of_its_config(session: AmplifierSession, make_module: MakeModule) -> None:
-    """A module on demand cannot change the dict its caller passed."""
-    make_module("tool-everything", EVERYTHING.replace("seen = config", "config['new'] = 1; seen = config"))
-    config: dict[str, Any] = {"seen": []}
-    await mount("tools", "tool-everything", config, session_id=session.session_id)
-
-    assert config == {"seen": []}
-
-
-async def test_a_failing_mount_is_taken_back_while_others_leave(
-    session: AmplifierSession, make_module: MakeModule
-) -> None:
-    """A module that fails after another one was unmounted in the meantime leaves nothing behind either."""
-    make_module("tool-everything", EVERYTHING)
-    make_module(
-        "tool-late",
-        """
-        import asyncio
-
-        async def mount(coordinator, config):
-            coordinator.register_capability("late", 1)
-            coordinator.get_capability("started").set()
-            await coordinator.get_capability("go on").wait()
-            raise OSError("late")
-        """,
-    )
-    at: dict[str, Any] = {"session_id": session.session_id}
-    coordinator = session.coordinator
-    started, go_on = asyncio.Event(), asyncio.Event()
-    coordinator.register_capability("started", started)
-    coordinator.register_capability("go on", go_on)
-    await mount("tools", "tool-everything", {"seen": []}, **at)
-
-    failing = asyncio.create_task(mount("tools", "tool-late", **at))
-    await started.wait()
-    await unmount("tools", "tool-everything", **at)
-    go_on.set()
-
-    with pytest.raises(OSError, match="late"):
-        await failing
-    assert coordinator.get_capability("late") is None
-    assert await traces(coordinator) == []
-
-
-async def test_a_failing_mount_leaves_what_others_mounted_meanwhile(
-    session: AmplifierSession, make_module: MakeModule, make_tool: Callable[[str], Path]
-) -> None:
-    """Two modules mount at once: the failure of one takes nothing from the other."""
-    make_tool("quick")
-    make_module(
-        "tool-slow",
-        """
-        async def mount(coordinator, config):
-            coordinator.get_capability("started").set()
-            await coordinator.get_capability("go on").wait()
-            raise OSError("slow")
-        """,
-    )
-    at: dict[str, Any] = {"session_id": session.session_id}
-    started, go_on = asyncio.Event(), asyncio.Event()
-    session.coordinator.register_capability("started", started)
-    session.coordinator.register_capability("go on", go_on)
-
-    failing = asyncio.create_task(mount("tools", "tool-slow", **at))
-    await started.wait()
-    await mount("tools", "tool-quick", **at)
-    go_on.set()
-
-    with pytest.raises(OSError, match="slow"):
-        await failing
-    assert list(session.coordinator.get("tools")) == ["quick"]

@@ -115,37 +115,6 @@ async def test_swallowing_in_a_nested_emit(hooks: HookRegistry) -> None:
     assert verdicts == []
 
 
-async def test_timeout_of_the_emitter(hooks: HookRegistry) -> None:
-    """A caller's asyncio.timeout ends the emit and is a TimeoutError for the caller."""
-    hooks.register("x:y", lambda event, data: asyncio.Event().wait())
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await hooks.emit("x:y", {})
-    assert own_task().cancelling() == 0
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(hooks.emit("x:y", {}), 0.01)
-
-
-async def test_cancelled_before_it_starts(hooks: HookRegistry) -> None:
-    """A task cancelled before its emit began runs no handler that waits to its end."""
-    ran: list[str] = []
-
-    async def handler(event: str, data: Any) -> None:
-        await asyncio.sleep(0)
-        ran.append("end")
-
-    hooks.register("x:y", handler)
-
-    async def emitter() -> None:
-        own_task().cancel()
-        await hooks.emit("x:y", {})
-
-    task = asyncio.create_task(emitter())
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert ran == []
-
-
 async def test_structured_concurrency_inside_a_handler(hooks: HookRegistry) -> None:
     """Timeouts, task groups, shields and gathers behave inside a handler as they do anywhere."""
     seen: list[str] = []
@@ -193,31 +162,6 @@ async def test_structured_concurrency_inside_a_handler(hooks: HookRegistry) -> N
     assert seen == ["timeout", "child cleaned up", "timeout after the child", "group", "end"]
 
 
-async def test_cancelled_inside_a_task_group(hooks: HookRegistry) -> None:
-    """Cancelling the emitter cancels a handler's children too, and waits for them as asyncio does."""
-    fate: list[str] = []
-
-    async def child() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0.001)
-            fate.append("child")
-
-    async def handler(event: str, data: Any) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(child())
-                await asyncio.sleep(0)
-                waiting.started.set()
-        finally:
-            fate.append("handler")
-
-    waiting = Waiting(hooks, handler)
-    await waiting.cancelled()
-    assert fate == ["child", "handler"]
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("later", [False, True])
 def test_interrupts_propagate(hooks: HookRegistry, error: type[BaseException], later: bool) -> None:
@@ -253,16 +197,3 @@ async def test_closing_a_suspended_emit(hooks: HookRegistry) -> None:
     emitting.close()
     assert fate == ["closed"]
     gc.collect()
-
-
-def test_emit_without_an_event_loop(hooks: HookRegistry) -> None:
-    """Handlers that need no loop can be driven by hand, without one."""
-
-    async def handler(event: str, data: Any) -> HookResult:
-        return HookResult(action="deny", reason="by hand")
-
-    hooks.register("x:y", lambda event, data: None)
-    hooks.register("x:y", handler)
-    with pytest.raises(StopIteration) as stop:
-        hooks.emit("x:y", {}).send(None)
-    assert stop.value.value.reason == "by hand"

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.hooks import HookRegistry
-from amplifier_core.models import HookResult
 
 
 async def test_every_event_is_heard(hooks: HookRegistry) -> None:
@@ -35,60 +30,6 @@ async def test_after_the_events_own_of_the_same_priority(hooks: HookRegistry) ->
         hooks.register(event, lambda event, data, label=label: order.append(label), priority)
     await hooks.emit("x:y", {})
     assert order == ["all -1", "own 0", "own 0 later", "all 0 first", "all 0 second", "own 1"]
-
-
-async def test_verdicts_count(hooks: HookRegistry) -> None:
-    """What a handler of `*` answers counts like any other answer, and a gate there gates everything."""
-    remove = hooks.register("*", lambda event, data: HookResult(action="modify", data={"by": event}))
-    assert (await hooks.emit("x:y", {})).data == {"by": "x:y"}
-    remove()
-
-    def broken(event: str, data: Any) -> None:
-        raise ValueError
-
-    hooks.register("*", broken, name="wall", on_error="deny")
-    assert (await hooks.emit("any:thing", {})).action == "deny"
-
-
-async def test_comes_and_goes(hooks: HookRegistry) -> None:
-    """Registering and removing takes effect on events that were emitted before."""
-    heard: list[str] = []
-    hooks.register("x:y", lambda event, data: heard.append("own"))
-    await hooks.emit("x:y", {})
-    await hooks.emit("z:z", {})
-    remove = hooks.register("*", lambda event, data: heard.append(f"all {event}"))
-    await hooks.emit("x:y", {})
-    await hooks.emit("z:z", {})
-    remove()
-    await hooks.emit("x:y", {})
-    await hooks.emit("z:z", {})
-    assert heard == ["own", "own", "all x:y", "all z:z", "own"]
-
-
-async def test_collecting_asks_them_too(hooks: HookRegistry) -> None:
-    """Answers are collected from handlers of `*` as well."""
-    hooks.register("*", lambda event, data: {"data": {"for": event}})
-    assert await hooks.emit_and_collect("x:y", {}) == [{"for": "x:y"}]
-
-
-async def test_listed_under_its_own_name(hooks: HookRegistry) -> None:
-    """The list of handlers shows what was registered: `*` under `*`, and an event's own under the event."""
-    hooks.register("*", print, name="all")
-    hooks.register("x:y", print, name="own")
-    assert hooks.list_handlers() == {"*": ["all"], "x:y": ["own"]}
-    assert hooks.list_handlers("x:y") == {"x:y": ["own"]}
-    hooks.unregister("all")
-    assert hooks.list_handlers("*") == {"*": []}
-
-
-@pytest.mark.parametrize("pattern", ["**", "tool:*", "*:pre", "tool:", ".*", "?"])
-async def test_there_are_no_other_patterns(hooks: HookRegistry, pattern: str) -> None:
-    """Only the lone star stands for every event; everything else is a name."""
-    heard: list[str] = []
-    hooks.register(pattern, lambda event, data: heard.append(event))
-    await hooks.emit("tool:pre", {})
-    await hooks.emit(pattern, {})
-    assert heard == [pattern]
 
 
 async def test_made_up_names_leave_nothing_behind(hooks: HookRegistry) -> None:

@@ -64,22 +64,6 @@ async def test_babbling_gate_denies(hooks: HookRegistry, nonsense: Any) -> None:
     assert result.reason.startswith("Gate 'rules' failed: Hook handler returned invalid response: ")
 
 
-@pytest.mark.parametrize("gate", [5, None, object(), lambda: None])
-async def test_gate_that_cannot_be_called_denies(hooks: HookRegistry, gate: Any) -> None:
-    """A gate that is no function, or takes other arguments, denies."""
-    hooks.register("x:y", gate, name="rules", on_error="deny")
-    assert (await hooks.emit("x:y", {})).action == "deny"
-
-
-async def test_working_gate_is_a_handler(hooks: HookRegistry) -> None:
-    """A gate that works says what any handler may say."""
-    answers: list[Any] = [None, HookResult(action="modify", data={"a": 2}), HookResult(action="ask_user")]
-    hooks.register("x:y", lambda event, data: answers.pop(0), on_error="deny")
-    assert (await hooks.emit("x:y", {"a": 1})).action == "continue"
-    assert (await hooks.emit("x:y", {"a": 1})).data == {"a": 2}
-    assert (await hooks.emit("x:y", {"a": 1})).action == "ask_user"
-
-
 async def test_default_is_to_continue(hooks: HookRegistry) -> None:
     """Without the word, a failing handler is an observer that failed: the event goes on."""
 
@@ -89,14 +73,3 @@ async def test_default_is_to_continue(hooks: HookRegistry) -> None:
     hooks.register("x:y", broken)
     hooks.register("x:y", broken, on_error="continue")
     assert (await hooks.emit("x:y", {})).action == "continue"
-
-
-async def test_failing_gate_in_a_collection(hooks: HookRegistry) -> None:
-    """Nothing is decided when answers are collected, so a failing gate is skipped there like anybody."""
-
-    def broken(event: str, data: Any) -> None:
-        raise ValueError
-
-    hooks.register("x:y", broken, on_error="deny")
-    hooks.register("x:y", lambda event, data: {"data": {"ok": 1}})
-    assert await hooks.emit_and_collect("x:y", {}) == [{"ok": 1}]

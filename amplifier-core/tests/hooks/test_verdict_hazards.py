@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, HookResult
-from amplifier_core.approval import ApprovalTimeoutError
 
 ToolSession = Callable[..., Awaitable[AmplifierSession]]
 
@@ -51,19 +49,6 @@ async def test_deny_rule_wins_over_allowing_hook(tool_session: ToolSession) -> N
         assert await session.execute("ls") == "ran: ls"
         assert len(person.asked) == 1
         await session.cleanup()
-
-
-async def test_denying_hook_wins_over_everybody(tool_session: ToolSession) -> None:
-    """A hook's deny is final too: an allowing policy and a consenting person are not even asked."""
-    person = Person("Allow always")
-    session = await tool_session(approval_system=person)
-    session.coordinator.register_policy("generous", lambda action, details: "allow")
-    for priority, action in enumerate(["modify", "ask_user", "inject_context", "deny", "continue"]):
-        answer = HookResult(action=action, reason="no", data={"tool_input": {"command": "x"}}, context_injection="t")
-        session.coordinator.hooks.register("tool:pre", lambda event, data, answer=answer: answer, priority)
-    assert await session.execute("ls") == "denied: no"
-    assert person.asked == []
-    await session.cleanup()
 
 
 @pytest.mark.parametrize("others", list(itertools.permutations(["continue", "modify", "inject_context"])))
@@ -108,47 +93,4 @@ async def test_modified_input_is_checked_again(tool_session: ToolSession) -> Non
     coordinator.hooks.register("tool:pre", rewriter, priority=5)  # after the gate has let it pass
     assert await session.execute("ls") == "denied: that is forbidden"
     assert ran == ["ls"]
-    await session.cleanup()
-
-
-async def test_timeout_is_not_a_refusal(tool_session: ToolSession, reports: Any) -> None:
-    """Who was late is said to have been late: a hook, a gate, a policy, a person. Nobody is said to have refused."""
-
-    async def late(*_: Any) -> None:
-        await asyncio.Event().wait()
-
-    class Absent:
-        async def request_approval(self, *_: Any) -> str:
-            await asyncio.Event().wait()
-            return "Allow"
-
-    deadlines = {"hook_timeout": 0.01, "approval_timeout": 0.01}
-    session = await tool_session(session=deadlines, approval_system=Absent())
-    coordinator = session.coordinator
-    coordinator.register_policy("unsure", lambda action, details: "ask")
-    violations: list[Any] = []
-    coordinator.hooks.register("policy:violation", lambda event, data: violations.append(data))
-
-    remove = coordinator.hooks.register("tool:pre", late, name="late")
-    outcomes = [await session.execute("ls")]  # the hook is late and is skipped; then the person is
-    assert any("(handler 'late'): timeout after 0.01 s" in text for text in reports.texts)
-    assert violations == []
-    remove()
-    remove = coordinator.hooks.register("tool:pre", late, name="late gate", on_error="deny")
-    outcomes.append(await session.execute("ls"))
-    remove()
-    coordinator.register_policy("late policy", late)
-    outcomes.append(await session.execute("ls"))
-    assert outcomes == [
-        "denied: approval timeout: no answer in time",
-        "denied: Gate 'late gate' failed: timeout after 0.01 s",
-        "denied: policy failed: timeout after 0.01 s",
-    ]
-    asking = HookResult(action="ask_user", approval_prompt="Sure?")
-    coordinator.approval_system = Person(ApprovalTimeoutError())
-    answer = await coordinator.process_hook_result(asking, "tool:pre", "asker")
-    assert answer.reason == "Approval timeout - denied by default: Sure?"
-    for text in (*outcomes, *reports.texts, answer.reason):
-        assert "refus" not in text.lower()
-        assert "user denied" not in text.lower()
     await session.cleanup()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
-import logging
 import sys
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 
-from amplifier_core import AmplifierSession, ModuleCoordinator, ModuleLoader
+from amplifier_core import ModuleCoordinator, ModuleLoader
 from amplifier_core._discovery import module_entry_points
 
 MOUNT = "async def mount(coordinator, config):\n    return ('package', config)"
@@ -36,26 +32,6 @@ async def test_fresh_closure_per_call(make_module: Any, install: Any) -> None:
     assert (await third(coordinator))[1] == {}
     assert first is not second
     assert points["tool-x"].loads == 1
-
-
-async def test_not_found(install: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing of that id is a ValueError with the published beginning, and an ERROR in the log."""
-    install()
-
-    with pytest.raises(ValueError) as caught:
-        await ModuleLoader().load("tool-nowhere")
-
-    assert str(caught.value).startswith("Module 'tool-nowhere' not found via entry points or filesystem")
-    [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert record.message == f"Failed to load module 'tool-nowhere': {caught.value}"
-
-
-async def test_nearest_entry_point_is_named(install: Any) -> None:
-    """The message names the nearest module there is."""
-    install(tool_filesystem=entry_mount, provider_openai=entry_mount)
-
-    with pytest.raises(ValueError, match=r"\. Did you mean 'tool-filesystem'\?$"):
-        await ModuleLoader().load("tool-filesystm")
 
 
 @pytest.mark.parametrize("module_id", ["tool.x", "tool x", "", "tool-ü"])
@@ -86,17 +62,6 @@ async def test_faults_inside_a_module_are_raised_as_they_are(
         await ModuleLoader().load("tool-broken")
 
 
-async def test_package_without_mount(make_module: Any, install: Any) -> None:
-    """A package without mount() is a ValueError that says where it is."""
-    install()
-    package = make_module("tool-empty", "")
-
-    with pytest.raises(ValueError, match=r"found at .* but has no mount") as caught:
-        await ModuleLoader().load("tool-empty")
-
-    assert str(package) in str(caught.value)
-
-
 async def test_broken_entry_point_with_a_good_package(
     make_module: Any, install: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,66 +85,6 @@ async def test_broken_entry_point_without_a_good_package(make_module: Any, insta
 
     with pytest.raises(OSError, match="the entry point"):
         await ModuleLoader().load("tool-x")
-
-
-async def test_entry_point_with_another_function_name(
-    make_module: Any, make_plan: Any, install: Any, make_tool: Any
-) -> None:
-    """An entry point may point at any function, in a live session too: two ids may share a package."""
-    make_tool("base")
-    make_module(
-        "pair",
-        """
-        from amplifier_module_tool_base import Tool
-        async def mount_one(coordinator, config):
-            await coordinator.mount("tools", Tool(config), name="one")
-        async def mount_two(coordinator, config):
-            await coordinator.mount("tools", Tool(config), name="two")
-        """,
-    )
-    import amplifier_module_pair as pair  # type: ignore[import-not-found]
-
-    install(tool_one=pair.mount_one, tool_two=pair.mount_two)
-    session = AmplifierSession(make_plan(tools=[{"module": "tool-one"}, {"module": "tool-two"}]))
-
-    await session.initialize()
-
-    assert list(session.coordinator.get("tools")) == ["one", "two"]
-
-
-async def test_mocked_mount(install: Any) -> None:
-    """A mock as an entry point's target is called with coordinator and config."""
-    mount = AsyncMock(return_value="ok")
-    install(tool_x=mount)
-    coordinator = ModuleCoordinator()
-
-    assert await (await ModuleLoader().load("tool-x", {"n": 1}))(coordinator) == "ok"
-    mount.assert_awaited_once_with(coordinator, {"n": 1})
-
-
-async def test_patched_scan_is_heard_at_once(make_module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests replace importlib.metadata.entry_points: a replacement counts immediately, and is never remembered."""
-    module_entry_points()
-    real = importlib.metadata.entry_points
-
-    @functools.wraps(real)
-    def fake(**selection: Any) -> Any:
-        assert selection == {"group": "amplifier.modules"}
-
-        class Point:
-            name = "tool-only-in-the-test"
-
-            def load(self) -> Any:
-                return entry_mount
-
-        return [Point()]
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", fake)
-    mount = await ModuleLoader().load("tool-only-in-the-test")
-    assert (await mount(ModuleCoordinator()))[0] == "entry point"
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", real)
-    assert "tool-only-in-the-test" not in module_entry_points()
 
 
 def test_scan_is_remembered_until_the_path_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -211,22 +116,6 @@ async def test_installed_since_the_scan(make_module: Any, tmp_path: Any, monkeyp
     mount = await ModuleLoader().load("tool-late")
 
     assert (await mount(ModuleCoordinator()))[0] == "package"
-
-
-async def test_initialize(caplog: pytest.LogCaptureFixture) -> None:
-    """initialize() awaits what load() gave and returns its result; an error is logged and raised again."""
-    loader, coordinator = ModuleLoader(), ModuleCoordinator()
-
-    async def good(given: Any) -> Any:
-        return given
-
-    async def bad(given: Any) -> Any:
-        raise LookupError("no")
-
-    assert await loader.initialize(good, coordinator) is coordinator
-    with pytest.raises(LookupError):
-        await loader.initialize(bad, coordinator)
-    assert "Failed to initialize module: no" in caplog.messages
 
 
 def test_cleanup_takes_back_what_it_added(monkeypatch: pytest.MonkeyPatch) -> None:

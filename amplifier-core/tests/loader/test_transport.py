@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import ModuleCoordinator, ModuleLoader, ModuleValidationError
+from amplifier_core import ModuleLoader, ModuleValidationError
 from amplifier_core._discovery import check_manifest
-from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 
 
 def manifest(folder: Path, text: str) -> Path:
@@ -44,23 +43,6 @@ def test_malformed_manifest(tmp_path: Path, text: str, reason: str) -> None:
     assert caught.value.reason_code == "invalid_module_metadata"
 
 
-def test_not_even_text(tmp_path: Path) -> None:
-    """A file that is no UTF-8 is a malformed one."""
-    (tmp_path / "amplifier.toml").write_bytes(b"\xff\xfe")
-
-    with pytest.raises(ModuleValidationError, match="failed to parse"):
-        check_manifest("tool-x", tmp_path)
-
-
-@pytest.mark.parametrize("kind", [*TYPE_TO_MOUNT_POINT, "approval"])
-def test_module_types(tmp_path: Path, kind: str) -> None:
-    """Seven types are known to amplifier.toml, and a type that is not one of them is refused."""
-    check_manifest("tool-x", manifest(tmp_path, f"[module]\ntype = '{kind}'"))
-    with pytest.raises(ModuleValidationError) as caught:
-        check_manifest("tool-x", manifest(tmp_path, f"[module]\ntype = '{kind}s'"))
-    assert caught.value.reason_code == "invalid_module_metadata"
-
-
 @pytest.fixture
 def package(make_module: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a module that is in order."""
@@ -84,33 +66,3 @@ async def test_other_transports_are_refused(package: Path, resolving: Any, trans
     assert "only 'python' is supported" in text
     assert caught.value.reason_code == "invalid_module_metadata"
     assert "amplifier_module_tool_x" not in sys.modules
-
-
-async def test_a_folder_without_a_python_package_is_refused(tmp_path: Path, resolving: Any) -> None:
-    """A folder that holds a module of another kind, and no Python package, is refused with its path."""
-    (tmp_path / "module.wasm").touch()
-    coordinator, _ = resolving(tmp_path)
-
-    with pytest.raises(ModuleValidationError) as caught:
-        await ModuleLoader().load("tool-x", coordinator=coordinator)
-
-    assert str(caught.value) == f"Module 'tool-x' has no valid Python package at {tmp_path}"
-    assert caught.value.reason_code == "invalid_package_layout"
-
-
-async def test_python_is_loaded(package: Path, resolving: Any) -> None:
-    """A manifest that says python, or nothing of a transport, changes nothing."""
-    manifest(package, "[module]\ntype = 'tool'\n")
-    coordinator, _ = resolving(package)
-
-    assert await (await ModuleLoader().load("tool-x", coordinator=coordinator))(coordinator) is None
-
-
-async def test_check_needs_the_coordinator_argument(package: Path, resolving: Any) -> None:
-    """Without the coordinator argument load() does not look at the transport."""
-    manifest(package, "[module]\ntype = 'tool'\ntransport = 'grpc'\n")
-    coordinator, _ = resolving(package)
-
-    mount = await ModuleLoader(coordinator=coordinator).load("tool-x")
-
-    assert await mount(ModuleCoordinator()) is None

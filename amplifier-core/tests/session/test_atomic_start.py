@@ -248,39 +248,6 @@ async def test_first_caller_is_cancelled(shared: Any) -> None:
     assert shared.LOG.count("mount hook") == 1
 
 
-async def test_waiting_caller_is_cancelled(shared: Any) -> None:
-    """Cancelling one who waits does not disturb the run."""
-    session = AmplifierSession(PLAN)
-    tasks = [asyncio.ensure_future(session.initialize()) for _ in range(3)]
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-    tasks[1].cancel()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert outcomes[0] is None
-    assert isinstance(outcomes[1], asyncio.CancelledError)
-    assert outcomes[2] is None
-    assert session.initialized
-
-
-async def test_all_callers_are_cancelled(shared: Any) -> None:
-    """When first and waiting callers are cancelled together, none of them carries on, and nothing is left."""
-    session = AmplifierSession(PLAN)
-    before = state(session)
-    tasks = [asyncio.ensure_future(session.initialize()) for _ in range(5)]
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-    for task in tasks:
-        task.cancel()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError] * 5
-    assert session.initialized is False
-    assert state(session) == before
-
-
 async def test_enter_leaves_nothing_behind(shared: Any) -> None:
     """`async with` that fails to enter cleans up all of it, what the app registered as well, and raises the error."""
     session = AmplifierSession(PLAN)
@@ -326,41 +293,3 @@ async def test_module_cannot_wait_for_the_session_it_is_part_of(make_plan: Any, 
     [(_, data)] = heard
     assert data["error"].startswith("initialize() of session s would wait for itself")
     assert "on_session_ready" in data["error"]
-
-
-async def test_background_task_of_a_module_survives_anothers_failure(make_plan: Any, make_module: Any) -> None:
-    """What a module's own task mounts while another module fails stays mounted."""
-    make_module(
-        "tool-background",
-        """
-        import asyncio
-        from amplifier_core import ToolResult
-        class Tool:
-            description = "d"
-            def __init__(self, name): self.name = name
-            async def execute(self, input): return ToolResult()
-        async def mount(coordinator, config):
-            async def connect():
-                await asyncio.sleep(0)
-                await coordinator.mount("tools", Tool("late"))
-            task = asyncio.create_task(connect())
-            coordinator.register_capability("task", task)
-            return task.cancel
-        """,
-    )
-    make_module(
-        "tool-slow-failure",
-        """
-        import asyncio
-        async def mount(coordinator, config):
-            await coordinator.mount("tools", object(), name="mine")
-            await coordinator.get_capability("task")
-            raise OSError
-        """,
-    )
-    session = AmplifierSession(make_plan(tools=[{"module": "tool-background"}, {"module": "tool-slow-failure"}]))
-
-    await session.initialize()
-
-    assert list(session.coordinator.get("tools")) == ["late"]
-    await session.cleanup()

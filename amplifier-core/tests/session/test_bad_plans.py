@@ -78,21 +78,6 @@ async def test_missing_module_with_a_near_name(make_plan: Any, make_module: Any)
     )
 
 
-async def test_missing_module_without_a_near_name(make_plan: Any, listen: Any) -> None:
-    """Where nothing is near, the text says how to get the module."""
-    session = AmplifierSession(make_plan(tools=[{"module": "tool-qqqqqqqqqq"}]))
-    heard = listen(session)
-
-    await session.initialize()
-
-    [(_, data)] = heard
-    assert data["error"] == (
-        "Module 'tool-qqqqqqqqqq' not found via entry points or filesystem. "
-        "Install the package that provides it, or give 'tool-qqqqqqqqqq' a source in the plan"
-    )
-    assert data["reason_code"] == "missing_source"
-
-
 @pytest.mark.parametrize("key", ["hook_timeout", "ready_timeout", "approval_timeout"])
 @pytest.mark.parametrize("value", ["5", True, 0, -1, float("nan"), [1]])
 def test_deadlines_must_be_positive_numbers(key: str, value: Any) -> None:

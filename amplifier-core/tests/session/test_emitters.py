@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -108,34 +107,3 @@ async def test_who_emits(plan: dict[str, Any]) -> None:
         "look:closed": tool,
     }
     assert [(record["component"], record["module"]) for record in records] == [tool]
-
-
-async def test_a_child_session_in_a_tool(plan: dict[str, Any]) -> None:
-    """What a child session emits is not attributed to the tool of the parent that runs it."""
-    parent, child = AmplifierSession(plan), AmplifierSession(plan)
-    who: list[tuple[str, str | None]] = []
-    child.coordinator.hooks.observe(lambda event, data, outcome: who.append((outcome.component, outcome.module)))
-    async with parent:
-        with parent.coordinator.acting("tools", "look"):
-            await child.coordinator.hooks.emit("app:started", {})
-    assert who == [("app", None)]
-
-
-async def test_the_emitter_may_name_itself(session_log: Callable[..., dict[str, Any]]) -> None:
-    """A component and a module in the record are kept."""
-    record = session_log("INFO", "hello", component="provider", module="provider-mine")
-    assert (record["component"], record["module"]) == ("provider", "provider-mine")
-
-
-@pytest.fixture
-def session_log(plan: dict[str, Any]) -> Callable[..., dict[str, Any]]:
-    """Give `coordinator.log`, returning the record."""
-    coordinator = AmplifierSession(plan).coordinator
-    records: list[dict[str, Any]] = []
-    coordinator.add_log_sink(records.append)
-
-    def log(*arguments: Any, **data: Any) -> dict[str, Any]:
-        coordinator.log(*arguments, **data)
-        return records[-1]
-
-    return log

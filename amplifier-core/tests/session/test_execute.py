@@ -49,39 +49,6 @@ async def session(make_plan: Any, make_module: Any) -> AmplifierSession:
     return session
 
 
-async def test_before_initialize(make_plan: Any) -> None:
-    """Executing before initialize(), or after cleanup(), is a RuntimeError that says what to do."""
-    session = AmplifierSession(make_plan())
-
-    with pytest.raises(RuntimeError) as caught:
-        await session.execute("x")
-    assert str(caught.value) == "Session not initialized. Call initialize() first."
-
-    await session.initialize()
-    await session.cleanup()
-    with pytest.raises(RuntimeError, match="not initialized"):
-        await session.execute("x")
-
-
-@pytest.mark.parametrize(
-    ("point", "name", "message"),
-    [
-        ("orchestrator", None, "No orchestrator module mounted"),
-        ("context", None, "No context manager mounted"),
-        ("providers", "plain", "No providers mounted"),
-    ],
-)
-async def test_something_is_missing(session: AmplifierSession, point: str, name: str | None, message: str) -> None:
-    """Without orchestrator, context or providers a turn is a RuntimeError and the status failed."""
-    await session.coordinator.unmount(point, name)
-
-    with pytest.raises(RuntimeError) as caught:
-        await session.execute("x")
-
-    assert str(caught.value) == message
-    assert session.status.status == "failed"
-
-
 @pytest.mark.parametrize(("prompt", "kind", "text"), [("raise", "Stopped", "no"), ("base", "Base", "deep")])
 async def test_exceptions_keep_their_type(session: AmplifierSession, prompt: str, kind: str, text: str) -> None:
     """What the orchestrator raises reaches the caller as itself; the status remembers its text."""
@@ -92,41 +59,3 @@ async def test_exceptions_keep_their_type(session: AmplifierSession, prompt: str
     assert caught.value.__cause__ is None
     assert session.status.status == "failed"
     assert session.status.last_error == {"message": text}
-
-
-async def test_status_runs_again(session: AmplifierSession, listen: Any) -> None:
-    """Each turn starts as running, whatever the last one ended as, and forgets what was injected."""
-    statuses: list[str] = []
-    session.coordinator.hooks.register("loop:asks", lambda event, data: statuses.append(session.status.status))
-
-    class Loop:
-        async def execute(self, **arguments: Any) -> str:
-            assert arguments["coordinator"]._current_turn_injections == 0
-            await arguments["hooks"].emit("loop:asks", {})
-            return "done"
-
-    with pytest.raises(Exception, match="no"):
-        await session.execute("raise")
-    await session.coordinator.mount("orchestrator", Loop())
-    session.coordinator._current_turn_injections = 7
-
-    assert await session.execute("again") == "done"
-    assert statuses == ["running"]
-    assert session.status.status == "completed"
-
-
-async def test_turn_ids(session: AmplifierSession) -> None:
-    """A turn has an id while it runs, another one each time, and none outside."""
-    turns: list[str | None] = []
-
-    class Loop:
-        async def execute(self, **arguments: Any) -> None:
-            turns.append(arguments["coordinator"].turn_id)
-
-    await session.coordinator.mount("orchestrator", Loop())
-    await session.execute("one")
-    await session.execute("two")
-
-    assert None not in turns
-    assert len(set(turns)) == 2
-    assert session.coordinator.turn_id is None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amplifier_core import AmplifierSession, ModuleLoader, ModuleValidationError
+from amplifier_core import AmplifierSession, ModuleLoader
 
 TOOL = """
 from amplifier_core import ToolResult
@@ -36,17 +34,6 @@ async def start(plan: dict[str, Any], listen: Any) -> tuple[AmplifierSession, li
     return session, [data for event, data in heard if event == "module:load_failed"]
 
 
-class Resolver:
-    """Say that every module is in one folder."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    async def async_resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> Path:
-        """Return a source: a path resolves to itself."""
-        return self.path
-
-
 async def test_installed_module_is_mounted_once(make_plan: Any, make_module: Any) -> None:
     """A module-level counter sees one mount per session: there is no trial mount."""
     make_module("tool-counting", TOOL + COUNTING)
@@ -56,28 +43,6 @@ async def test_installed_module_is_mounted_once(make_plan: Any, make_module: Any
             pass
 
     assert sys.modules["amplifier_module_tool_counting"].MOUNTS == [{"n": 1}] * 3
-
-
-async def test_resolved_module_is_mounted_once(make_plan: Any, make_module: Any) -> None:
-    """A module that a resolver found is mounted once as well."""
-    package = make_module("tool-counting", TOOL + COUNTING)
-    session = AmplifierSession(make_plan(tools=[{"module": "tool-counting"}]))
-    await session.coordinator.mount("module-source-resolver", Resolver(package.parent))
-
-    await session.initialize()
-
-    assert sys.modules["amplifier_module_tool_counting"].MOUNTS == [{}]
-    await session.cleanup()
-
-
-async def test_success_is_logged(make_plan: Any, make_tool: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """A valid tool passes eight checks, and the log says so."""
-    make_tool("a")
-
-    with caplog.at_level(logging.INFO, "amplifier_core"):
-        await AmplifierSession(make_plan(tools=[{"module": "tool-a"}])).initialize()
-
-    assert "[module:validated] tool-a - PASSED: 8/8 checks passed (0 errors, 0 warnings)" in caplog.messages
 
 
 async def test_the_iron_law(make_plan: Any, make_module: Any, listen: Any) -> None:
@@ -121,16 +86,6 @@ async def test_invalid_module_is_taken_back(make_plan: Any, make_module: Any, li
     assert sys.modules["amplifier_module_tool_bad"].CLEANED == [1]
     await session.cleanup()
     assert sys.modules["amplifier_module_tool_bad"].CLEANED == [1]
-
-
-async def test_cleanup_alone_may_be_conditional(make_plan: Any, make_module: Any, listen: Any) -> None:
-    """A tool module that only returns a cleanup passes: it may have its conditions."""
-    make_module("tool-conditional", "async def mount(coordinator, config):\n    return lambda: None")
-
-    session, failed = await start(make_plan(tools=[{"module": "tool-conditional"}]), listen)
-
-    assert failed == []
-    assert len(session.coordinator._cleanup_fns) == 1
 
 
 @pytest.mark.parametrize(
@@ -180,29 +135,6 @@ async def test_returned_singles_are_mounted(make_plan: Any, make_module: Any) ->
     assert session.coordinator._cleanup_fns == []
 
 
-async def test_returned_and_mounted_instance(make_plan: Any, make_module: Any, listen: Any) -> None:
-    """An instance that is both mounted and returned is mounted once, where the module put it, and never called."""
-    make_module(
-        "tool-both",
-        TOOL
-        + """
-class Callable(Tool):
-    def __call__(self): raise AssertionError("an instance is no cleanup")
-
-async def mount(coordinator, config):
-    tool = Callable()
-    await coordinator.mount("tools", tool, name="elsewhere")
-    return tool
-""",
-    )
-
-    session, failed = await start(make_plan(tools=[{"module": "tool-both"}]), listen)
-    await session.cleanup()
-
-    assert failed == []
-    assert list(session.coordinator.get("tools")) == ["elsewhere"]
-
-
 @pytest.mark.parametrize(
     ("body", "cleanups"),
     [
@@ -233,28 +165,6 @@ async def mount(coordinator, config):
     await session.cleanup()
 
 
-@pytest.mark.parametrize(
-    ("source", "check"),
-    [
-        ("def mount(coordinator, config): ...", "mount_signature: mount() should be async (async def mount(...))"),
-        (
-            "async def mount(coordinator): ...",
-            "mount_signature: mount() should have at least 2 parameters (coordinator, config), found 1",
-        ),
-        ("mount = 5", "mount_exists: mount is not callable"),
-    ],
-)
-async def test_wrong_mount_functions(make_plan: Any, make_module: Any, listen: Any, source: str, check: str) -> None:
-    """A mount() that is sync, takes too little or is none is refused before it is called, and the text says why."""
-    make_module("tool-wrong", source)
-
-    _, [failure] = await start(make_plan(tools=[{"module": "tool-wrong"}]), listen)
-
-    assert failure["error"].startswith("Module 'tool-wrong' failed validation: FAILED: ")
-    assert failure["error"].endswith(f"Errors: {check}")
-    assert failure["reason_code"] == "invalid_entry_point"
-
-
 async def test_declared_kind_in_the_wrong_section(make_plan: Any, make_module: Any, listen: Any) -> None:
     """A module that says what it is, listed as something else, is refused with where to list it."""
     make_module("tool-a", "__amplifier_module_type__ = 'tool'\n" + TOOL + COUNTING)
@@ -275,26 +185,6 @@ async def test_undeclared_kind_in_the_wrong_section(make_plan: Any, make_module:
     assert session.coordinator.get("tools") == {}
 
 
-async def test_plan_decides_over_the_name(make_plan: Any, make_module: Any, listen: Any) -> None:
-    """A module is checked as what the plan lists it as, whatever its id suggests."""
-    make_module("context-lookup", TOOL + COUNTING)
-
-    session, failed = await start(make_plan(tools=[{"module": "context-lookup"}]), listen)
-
-    assert failed == []
-    assert list(session.coordinator.get("tools")) == ["a"]
-
-
-async def test_unknown_declared_type(make_plan: Any, make_module: Any, listen: Any) -> None:
-    """A declared type that does not exist is refused with the ones that do."""
-    make_module("tool-a", "__amplifier_module_type__ = 'gadget'\n" + TOOL + COUNTING)
-
-    _, [failure] = await start(make_plan(tools=[{"module": "tool-a"}]), listen)
-
-    assert failure["error"].startswith("Module 'tool-a' has unknown type 'gadget'. Valid types: [")
-    assert failure["reason_code"] == "invalid_module_metadata"
-
-
 async def test_others_only_call_mount(make_plan: Any, make_module: Any) -> None:
     """Awaited by anybody but a session, the loaded function calls mount() and checks nothing."""
     make_module("tool-x", "async def mount(coordinator, config):\n    return 'whatever'")
@@ -303,20 +193,3 @@ async def test_others_only_call_mount(make_plan: Any, make_module: Any) -> None:
     mount = await ModuleLoader().load("tool-x", {"n": 1})
 
     assert await mount(session.coordinator) == "whatever"
-
-
-async def test_fatal_phase_keeps_the_validation_error(make_plan: Any, make_module: Any) -> None:
-    """An orchestrator that breaks its contract is a RuntimeError whose cause is the ModuleValidationError."""
-    make_module(
-        "loop-x", "async def mount(coordinator, config):\n    await coordinator.mount('orchestrator', object())"
-    )
-    session = AmplifierSession(make_plan(session={"orchestrator": "loop-x"}))
-
-    with pytest.raises(RuntimeError) as caught:
-        await session.initialize()
-
-    assert isinstance(caught.value.__cause__, ModuleValidationError)
-    assert str(caught.value).endswith(
-        "protocol_compliance: Mounted orchestrator does not implement Orchestrator interface (missing execute)"
-    )
-    assert session.coordinator.get("orchestrator") is None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict, defaultdict
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -74,60 +73,6 @@ async def test_modules_cannot_change_the_plan(make_plan: Any, make_module: Any, 
     assert type(config["ordered"]["a"]) is OrderedDict
 
 
-async def test_two_entries_with_one_config(make_plan: Any, make_module: Any) -> None:
-    """Two entries that share one dict in the plan (a YAML anchor) get a copy each."""
-    make_module(
-        "hooks-adding",
-        """
-        async def mount(coordinator, config):
-            config["list"].append(1)
-            seen = coordinator.get_capability("seen") or []
-            coordinator.register_capability("seen", [*seen, config["list"]])
-        """,
-    )
-    shared = {"list": [0]}
-    session = AmplifierSession(make_plan(hooks=[{"module": "hooks-adding", "config": shared}] * 2))
-
-    await session.initialize()
-
-    assert session.coordinator.get_capability("seen") == [[0, 1], [0, 1]]
-
-
-async def test_objects_reach_the_module_as_they_are(make_plan: Any, make_tool: Any) -> None:
-    """What is no container is shared: clients, locks, functions, classes, even what forbids copying."""
-
-    class Uncopyable:
-        def __deepcopy__(self, memo: Any) -> Any:
-            raise TypeError("not to be copied")
-
-        __copy__ = __reduce_ex__ = __deepcopy__
-
-    make_tool("a")
-    values = [threading.Lock(), Uncopyable(), print, Uncopyable, open(__file__, "rb"), (n for n in ""), b"x"]  # noqa: SIM115
-    session = AmplifierSession(make_plan(tools=[{"module": "tool-a", "config": {"values": values}}]))
-
-    await session.initialize()
-
-    got = session.coordinator.get("tools", "a").config["values"]
-    assert all(ours is theirs for ours, theirs in zip(got, values, strict=True))
-    assert got is not values
-    values[4].close()  # type: ignore[attr-defined]
-
-
-async def test_missing_config_is_an_empty_dict(make_plan: Any, make_tool: Any) -> None:
-    """mount() always gets a dict, a fresh one each time."""
-    make_tool("a")
-    make_tool("b")
-    plan = make_plan(tools=[{"module": "tool-a"}, {"module": "tool-b", "config": None}])
-    session = AmplifierSession(plan)
-
-    await session.initialize()
-
-    tools = session.coordinator.get("tools")
-    assert (tools["a"].config, tools["b"].config) == ({}, {})
-    assert tools["a"].config is not tools["b"].config
-
-
 @given(CONFIGS)
 def test_copies_are_equal_and_share_nothing(config: Any) -> None:
     """A copy equals its original and has no dict or list in common with it."""
@@ -145,18 +90,3 @@ def test_copies_are_equal_and_share_nothing(config: Any) -> None:
     assert copied == config
     assert type(copied) is type(config)
     assert not set(containers(copied)) & set(containers(config))
-
-
-def test_named_tuples_keep_their_type() -> None:
-    """A named tuple stays one, around copies of what it holds."""
-
-    class Point(NamedTuple):
-        x: list[int]
-
-    point = Point([1])
-
-    copied = copy_tree({"point": point})["point"]
-
-    assert type(copied) is Point
-    assert copied == point
-    assert copied.x is not point.x

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, ModuleLoader
-from amplifier_core.session import fork_session, get_session
 
 LOOP = """
 import asyncio
@@ -149,49 +148,3 @@ async def test_memory_returns(plan_of: Any) -> None:
     # What stays of sessions stays of every round; what else there is in the process may grow once.
     least = min(later - earlier for earlier, later in itertools.pairwise(rounds))
     assert least < 300 * 100  # one dict that stays of each session would be more
-
-
-async def test_failed_starts_are_freed_too(plan_of: Any) -> None:
-    """Sessions whose start failed leave nothing behind either."""
-    refs: list[weakref.ref[Any]] = []
-
-    async def fail(number: int) -> None:
-        plan = plan_of(number)
-        plan["session"]["context"] = "context-nowhere"
-        session = AmplifierSession(plan)
-        refs.extend(map(weakref.ref, (session, session.coordinator, session.coordinator.hooks)))
-        with pytest.raises(RuntimeError):
-            await session.initialize()
-
-    await asyncio.gather(*(fail(number) for number in range(50)))
-
-    gc.collect()
-    assert len(refs) == 150
-    assert [ref() for ref in refs if ref() is not None] == []
-
-
-async def test_children_share_the_loader_alone(plan_of: Any) -> None:
-    """Many children of one parent use its loader at the same time, each with its own wave, config and state."""
-    parent = AmplifierSession(plan_of(-1))
-    await parent.initialize()
-
-    async def child(number: int) -> None:
-        overlay = {
-            section: [{"module": module, "config": {"number": number}}]
-            for section, module in (("tools", "tool-witness"), ("hooks", "hooks-witness"))
-        }
-        session = get_session(await fork_session(parent.session_id, overlay))
-        assert session.loader is parent.loader
-        seen, _ = await session.execute(f"child {number}")
-        assert {session_id for session_id, _ in seen} == {session.session_id}
-        assert session.coordinator.get_capability("number") == number
-        assert session.coordinator.get_capability("ready number") == number
-        await session.cleanup()
-
-    await asyncio.gather(*(child(number) for number in range(100)))
-
-    assert parent.coordinator.get_capability("number") == -1
-    assert parent.coordinator.get_capability("ready number") == -1
-    assert parent.initialized
-    assert (await parent.execute("still here"))[1] == [{"role": "user", "content": "still here"}]
-    await parent.cleanup()

@@ -3,52 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import types
 import unittest.mock
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amplifier_core.data import reason
-from amplifier_core.testing import MockCoordinator, MockTool
+from amplifier_core.testing import MockCoordinator
 from amplifier_core.validation import (
     ContextValidator,
     ModuleValidator,
     OrchestratorValidator,
     ProviderValidator,
     ToolValidator,
-    ValidationCheck,
     ValidationResult,
-    validator_for,
 )
-from amplifier_core.validation._probe import Facts, facts
+from amplifier_core.validation._probe import facts
 from amplifier_core.validation.base import check_on_session_ready
 
 WriteModule = Callable[[str], Path]
-
-TOOL = """
-class T:
-    name = "t"
-    description = "d"
-    async def execute(self, input): ...
-"""
-READY_SYNC = (
-    "on_session_ready() must be async: found sync function. Use 'async def on_session_ready(coordinator) -> None:'"
-)
-READY_ARGUMENT = (
-    "on_session_ready() must accept a coordinator argument: async def on_session_ready(coordinator) -> None"
-)
-
-
-def test_results_do_not_share_checks() -> None:
-    """Each result starts with a list of its own."""
-    ValidationResult("tool", "a").add(ValidationCheck("a", True, "fine", "info"))
-    assert ValidationResult("tool", "b").checks == []
 
 
 @pytest.mark.parametrize(
@@ -95,33 +71,6 @@ async def test_wrong_signature_does_not_stop(write_module: WriteModule, mount: s
     assert result.checks[3].name == "protocol_compliance"
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("on_session_ready = 5", READY_SYNC),
-        ("async def on_session_ready(*, coordinator): ...", READY_ARGUMENT),
-    ],
-)
-async def test_wrong_on_session_ready(write_module: WriteModule, source: str, message: str) -> None:
-    """A callback that could not be called is an error between the signature and the mount."""
-    module = TOOL + f"async def mount(coordinator, config=None): return T()\n{source}"
-    result = await ToolValidator().validate(write_module(module))
-    assert (result.checks[3].name, result.checks[3].severity, result.checks[3].message) == (
-        "on_session_ready_async",
-        "error",
-        message,
-    )
-    assert result.checks[4].name == "protocol_compliance"
-    assert len(result.errors) == 1
-
-
-@pytest.mark.parametrize("source", ["", "async def on_session_ready(coordinator): ...", "on_session_ready = None"])
-async def test_good_on_session_ready_adds_no_check(write_module: WriteModule, source: str) -> None:
-    """A good callback, or none, is not mentioned."""
-    module = TOOL + f"async def mount(coordinator, config=None): return T()\n{source}"
-    assert len((await ToolValidator().validate(write_module(module))).checks) == 8
-
-
 def test_check_on_session_ready_bears_a_hostile_module() -> None:
     """A module that raises when it is looked at gives a failing check."""
 
@@ -133,17 +82,6 @@ def test_check_on_session_ready_bears_a_hostile_module() -> None:
     check = check_on_session_ready(Hostile())
     assert check is not None
     assert (check.passed, check.message) == (False, "on_session_ready() cannot be inspected: hands off")
-
-
-def test_validator_for() -> None:
-    """Five kinds have a validator, known by type and mount point; others have none."""
-    kinds = {"provider": "providers", "tool": "tools", "hook": "hooks", "orchestrator": "orchestrator"}
-    for kind, point in {**kinds, "context": "context"}.items():
-        validator = validator_for(kind)
-        assert isinstance(validator, ModuleValidator)
-        assert (validator.module_type, validator.mount_point) == (kind, point)
-    assert validator_for("resolver") is None
-    assert validator_for("nonsense") is None
 
 
 class Tool:
@@ -190,52 +128,6 @@ def live_check(
     result = ValidationResult(validator.module_type, "live")
     validator.check_mounted(result, coordinator, before, returned)
     return [check.message for check in result.checks]
-
-
-def test_live_check_looks_at_what_is_new() -> None:
-    """Tools that were there before do not count for the module that mounts now."""
-    validator, coordinator = ToolValidator(), MockCoordinator()
-    coordinator.mount_points["tools"]["old"] = MockTool("old")
-    before = validator.observe(coordinator)
-    assert live_check(validator, coordinator, before) == [
-        "No tool was mounted and mount() did not return a Tool instance"
-    ]
-    coordinator.mount_points["tools"]["new"] = Tool()
-    assert live_check(validator, coordinator, before)[0] == "Tool 'new' implements Tool interface"
-    assert len(live_check(validator, coordinator, before)) == 5
-
-
-def test_live_check_sees_a_replacement() -> None:
-    """A tool mounted over another of the same name is new."""
-    validator, coordinator = ToolValidator(), MockCoordinator()
-    coordinator.mount_points["tools"]["t"] = MockTool("t")
-    before = validator.observe(coordinator)
-    coordinator.mount_points["tools"]["t"] = Tool()
-    assert live_check(validator, coordinator, before)[0] == "Tool 't' implements Tool interface"
-
-
-def test_live_check_of_a_single_mount_point() -> None:
-    """An orchestrator that is replaced is new, one that stays is not."""
-    validator, coordinator = OrchestratorValidator(), MockCoordinator()
-    coordinator.mount_points["orchestrator"] = first = Tool()
-    before = validator.observe(coordinator)
-    assert before is first
-    assert live_check(validator, coordinator, before) == [
-        "No orchestrator was mounted and mount() did not return an Orchestrator instance"
-    ]
-    coordinator.mount_points["orchestrator"] = Tool()
-    assert live_check(validator, coordinator, before)[0] == "Orchestrator implements Orchestrator interface"
-
-
-@pytest.mark.parametrize("points", [{}, None, {"tools": None}, {"tools": [1]}])
-def test_live_check_bears_ruined_mount_points(points: Any) -> None:
-    """A module that puts junk where the tools were mounted no tool."""
-    validator, coordinator = ToolValidator(), MockCoordinator()
-    before = validator.observe(coordinator)
-    coordinator.mount_points = points
-    assert live_check(validator, coordinator, before) == [
-        "No tool was mounted and mount() did not return a Tool instance"
-    ]
 
 
 class Unprintable(BaseException):
@@ -286,52 +178,6 @@ def test_interrupts_get_through(error: type[BaseException]) -> None:
         live_check(validator, coordinator, {})
     with pytest.raises(error):
         validator.is_instance(Raising())
-
-
-def test_facts_are_those_of_the_caller() -> None:
-    """A bound method does not count self, the function behind it does; both are remembered apart."""
-    tool = Tool()
-    for _ in range(2):
-        assert facts(tool.execute) == Facts(True, 1)
-        assert facts(Tool.execute) == Facts(True, 2)
-    assert facts(len) == Facts(False, 1)
-
-
-def test_facts_keep_nothing_alive() -> None:
-    """Remembering a function does not keep it, or the module it came from, in memory."""
-    namespace: dict[str, Any] = {}
-    exec("async def mount(coordinator, config=None): ...", namespace)
-    function = namespace.pop("mount")
-    assert facts(function) == Facts(True, 2)
-    gone = weakref.ref(function)
-    del function
-    gc.collect()
-    assert gone() is None
-
-
-def test_structure_of_a_module_object() -> None:
-    """A module that a session already loaded is checked as the object it is."""
-    module = types.ModuleType("m")
-    result = ValidationResult("tool", "m")
-    assert ToolValidator().check_structure(module, result) is False
-
-    async def mount(coordinator: Any, config: Any = None) -> None: ...
-
-    module.mount = mount  # type: ignore[attr-defined]
-    result = ValidationResult("tool", "m")
-    assert ToolValidator().check_structure(module, result) is True
-    assert [check.name for check in result.checks] == ["mount_exists", "mount_signature"]
-
-
-def test_reason_lets_interrupts_through() -> None:
-    """An exception whose text cannot be had because somebody pressed Ctrl-C is not swallowed."""
-
-    class Interrupting(Exception):
-        def __str__(self) -> str:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        reason(Interrupting())
 
 
 class PosingAsFunction:

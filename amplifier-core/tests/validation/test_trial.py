@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from amplifier_core.validation import HookValidator, ToolValidator, ValidationResult, _trial
+from amplifier_core.validation import ToolValidator, ValidationResult, _trial
 
 WriteModule = Callable[[str], Path]
 
@@ -36,34 +35,11 @@ def errors(result: ValidationResult) -> list[str]:
     return [check.message for check in result.errors]
 
 
-@pytest.mark.parametrize(
-    ("raised", "text"),
-    [
-        ("RuntimeError('boom')", "boom"),
-        ("RuntimeError()", "RuntimeError"),
-        ("TimeoutError('the server said so')", "the server said so"),
-        ("GeneratorExit('out')", "out"),
-        ("type('Odd', (BaseException,), {})('odd')", "odd"),
-    ],
-)
-async def test_raising_mount(write_module: WriteModule, raised: str, text: str) -> None:
-    """Whatever mount() raises becomes a failed check with its text."""
-    result = await validate(write_module, f"raise {raised}")
-    assert errors(result) == [f"Error during protocol compliance check: {text}"]
-
-
 async def test_mount_that_raises_cancelled_error(write_module: WriteModule) -> None:
     """A CancelledError of the module's own making is its failure, not ours."""
     result = await validate(write_module, "import asyncio\nraise asyncio.CancelledError")
     assert len(errors(result)) == 1
     assert "CancelledError" in errors(result)[0]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-async def test_interrupts_get_through(write_module: WriteModule, error: type[BaseException]) -> None:
-    """KeyboardInterrupt and SystemExit end the validation."""
-    with pytest.raises(error):
-        await validate(write_module, f"raise {error.__name__}")
 
 
 HANGS = {
@@ -96,15 +72,6 @@ async def test_hanging_mount_is_a_timeout(
     assert result.errors[0].name == "protocol_compliance"
 
 
-async def test_cancelling_the_caller_propagates(write_module: WriteModule) -> None:
-    """Whoever awaits the validation can cancel it while the module hangs."""
-    task = asyncio.create_task(validate(write_module, HANGS["sleeping"]))
-    await asyncio.sleep(0.05)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
 async def test_config_is_passed_as_a_copy(write_module: WriteModule) -> None:
     """mount() gets the config, or an empty dict, and cannot change the caller's."""
     package = write_module(
@@ -121,46 +88,6 @@ async def test_config_is_passed_as_a_copy(write_module: WriteModule) -> None:
 
     assert import_module_from_path(package).SEEN == ["{'a': {'b': 1}}", "{}"]
     assert config == {"a": {"b": 1}}
-
-
-async def test_cleanups_run_newest_first(write_module: WriteModule) -> None:
-    """What mount() returned and registered is run after the checks, sync or async, whatever the others do."""
-    package = write_module(
-        TOOL + "RAN = []\n"
-        "async def first(): RAN.append('first')\n"
-        "def faulty(): RAN.append('faulty'); raise RuntimeError\n"
-        "def returned(): RAN.append('returned')\n"
-        "async def mount(coordinator, config):\n"
-        "    coordinator.register_cleanup(first)\n"
-        "    coordinator.register_cleanup(faulty)\n"
-        "    await coordinator.mount('tools', T())\n"
-        "    return returned\n"
-    )
-    assert (await ToolValidator().validate(package)).passed
-    from amplifier_core.validation.base import import_module_from_path
-
-    assert import_module_from_path(package).RAN == ["returned", "faulty", "first"]
-
-
-async def test_hanging_cleanup_is_abandoned(write_module: WriteModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cleanup that never ends costs its deadline, not the result."""
-    monkeypatch.setattr(_trial, "TRIAL_CLEANUP_TIMEOUT", 0.01)
-    result = await validate(write_module, "import asyncio\ncoordinator.register_cleanup(lambda: asyncio.sleep(3600))")
-    assert result.passed
-
-
-async def test_returned_instance_is_not_called_as_a_cleanup(write_module: WriteModule) -> None:
-    """A handler object that mount() returns is no cleanup."""
-    package = write_module(
-        "CALLED = []\n"
-        "class H:\n"
-        "    async def __call__(self, event=None, data=None): CALLED.append(event)\n"
-        "async def mount(coordinator, config=None): return H()\n"
-    )
-    assert (await HookValidator().validate(package)).passed
-    from amplifier_core.validation.base import import_module_from_path
-
-    assert import_module_from_path(package).CALLED == []
 
 
 # -- warnings --
@@ -246,23 +173,6 @@ async def test_looking_at_other_modules_in_mount(write_module: WriteModule) -> N
     assert len(result.checks) == 9
 
 
-@pytest.mark.parametrize(
-    ("body", "before"),
-    [
-        ('coordinator.get_capability("session.spawn")', ""),
-        ('coordinator.get_capability("amplifier.home")', ""),
-        ('coordinator.register_capability("mine", 1)\ncoordinator.get_capability("mine")', ""),
-        ('if coordinator.get_capability("mine") is None: coordinator.register_capability("mine", 1)', ""),
-        ("", 'async def on_session_ready(coordinator): coordinator.get_capability("others")'),
-        ('coordinator.register_cleanup(lambda: coordinator.get_capability("others"))', ""),
-    ],
-)
-async def test_no_warning_for_what_is_there_already(write_module: WriteModule, body: str, before: str) -> None:
-    """What the app provides, the module's own, and what happens outside mount() are fine: exactly eight checks."""
-    result = await validate(write_module, body or "pass", before)
-    assert len(result.checks) == 8
-
-
 async def test_odd_names_do_not_harm_the_notes(write_module: WriteModule) -> None:
     """Names that are no text, and values that cannot be looked at, are the module's own business."""
     result = await validate(
@@ -274,9 +184,3 @@ async def test_odd_names_do_not_harm_the_notes(write_module: WriteModule) -> Non
         "coordinator.register_capability('mine', Trap(['a:b']))",
     )
     assert len(result.checks) == 8
-
-
-async def test_warnings_come_with_a_failed_mount_too(write_module: WriteModule) -> None:
-    """When mount() fails, what it did before that may well be why."""
-    result = await validate(write_module, 'coordinator.get_capability("others").use()')
-    assert [check.name for check in result.checks[3:]] == ["protocol_compliance", "mount_order"]
