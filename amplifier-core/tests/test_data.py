@@ -1,4 +1,4 @@
-"""Copies that nobody shares and every log can take."""
+"""JSON-clean copies of data, and copies of plans and configs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from amplifier_core.data import MAX_DEPTH, clean, copier, describe, isolate
+from amplifier_core.data import MAX_DEPTH, clean, copier, copy_tree, describe, isolate
 
 #: No deadline: tests never judge a time.
 unhurried = settings(suppress_health_check=[HealthCheck.too_slow])
@@ -300,3 +300,15 @@ def test_interrupts_go_through(error: type[BaseException]) -> None:
     """The interrupts of a process are nobody's to swallow."""
     with pytest.raises(error):
         describe(Unprintable(error))
+
+
+def test_containers_are_copied_and_the_rest_is_shared() -> None:
+    """Dicts, lists, tuples and sets are copied all the way down; objects reach the module as they are."""
+    client = object()
+    config: dict[str, Any] = {"client": client, "list": [{"a": 1}], "pair": ({"b": 2},), "set": {1}}
+    copied = copy_tree(config)
+    assert copied == config
+    assert copied["client"] is client
+    copied["list"][0]["a"] = copied["pair"][0]["b"] = 0
+    copied["set"].add(2)
+    assert config == {"client": client, "list": [{"a": 1}], "pair": ({"b": 2},), "set": {1}}

@@ -1,10 +1,11 @@
-"""Cancelling the task that emits: it always propagates."""
+"""Cancellation: of the task that emits, which always propagates, and by a handler, which is its failure."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
 
-Handler = Callable[[str, Any], Awaitable[Any]]
+Handler = Callable[[str, Any], Any]
 
 
 @pytest.fixture(params=[None, 30.0], ids=["no deadline", "deadline"])
@@ -197,3 +198,57 @@ async def test_closing_a_suspended_emit(hooks: HookRegistry) -> None:
     emitting.close()
     assert fate == ["closed"]
     gc.collect()
+
+
+def sync_raises(event: str, data: Any) -> None:
+    raise asyncio.CancelledError("own")
+
+
+async def async_raises(event: str, data: Any) -> None:
+    raise asyncio.CancelledError("own")
+
+
+async def waits_and_raises(event: str, data: Any) -> None:
+    await asyncio.sleep(0)
+    raise asyncio.CancelledError("own")
+
+
+async def awaits_a_cancelled_future(event: str, data: Any) -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+async def awaits_a_cancelled_task(event: str, data: Any) -> None:
+    task = asyncio.create_task(asyncio.sleep(10))
+    asyncio.get_running_loop().call_soon(task.cancel)
+    await task
+
+
+FAILING = [sync_raises, async_raises, waits_and_raises, awaits_a_cancelled_future, awaits_a_cancelled_task]
+
+
+@pytest.mark.parametrize("handler", FAILING)
+async def test_own_cancellation_is_a_failure(hooks: HookRegistry, reports: Any, handler: Handler) -> None:
+    """A CancelledError that a handler raises is logged as its failure; the next handler runs and the emit ends."""
+    ran: list[str] = []
+    hooks.register("x:y", handler, name="own")
+    hooks.register("x:y", lambda event, data: ran.append("next"))
+
+    async def waits(event: str, data: Any) -> None:
+        await asyncio.sleep(0.001)
+        ran.append("last")
+
+    hooks.register("x:y", waits)
+
+    async def emitter() -> str:
+        result = await hooks.emit("x:y", {})
+        await asyncio.sleep(0)  # a cancellation that was only put off would arrive here
+        assert own_task().cancelling() == 0
+        return result.action
+
+    assert await asyncio.create_task(emitter()) == "continue"
+    assert ran == ["next", "last"]
+    errors = reports.of(logging.ERROR)
+    assert len(errors) == 1
+    assert errors[0].startswith("Hook handler error for event 'x:y' (handler 'own'): ")

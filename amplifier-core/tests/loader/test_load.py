@@ -1,4 +1,4 @@
-"""load() of installed modules: by entry point, then by package."""
+"""Loading modules by id: entry points, packages, the marks of on_session_ready, and reasons of failure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from amplifier_core import ModuleCoordinator, ModuleLoader
+from amplifier_core import ModuleCoordinator, ModuleLoader, ModuleValidationError
 from amplifier_core._discovery import module_entry_points
+from amplifier_core.loader import module_failure_reason
+from amplifier_core.module_sources import ModuleLoadError
+from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFound
 
 MOUNT = "async def mount(coordinator, config):\n    return ('package', config)"
 
@@ -129,3 +132,51 @@ def test_cleanup_takes_back_what_it_added(monkeypatch: pytest.MonkeyPatch) -> No
     loader.cleanup()
 
     assert sys.path == ["keep", "a"]
+
+
+async def test_mount_that_takes_no_attributes(install: Any) -> None:
+    """A bound method as mount() cannot carry the mark; what load() gives does."""
+
+    class Module:
+        async def mount(self, coordinator: Any, config: Any) -> None: ...
+
+    install(hooks_x=Module().mount)
+    this = sys.modules[Module.__module__]
+    this.on_session_ready = on_ready = AsyncReady().ready  # type: ignore[attr-defined]
+    try:
+        mount = await ModuleLoader().load("hooks-x")
+    finally:
+        del this.on_session_ready
+
+    assert mount.__on_session_ready__ == ("hooks-x", on_ready)  # type: ignore[attr-defined]
+
+
+class AsyncReady:
+    """Have an async method."""
+
+    async def ready(self, coordinator: Any) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture(autouse=True)
+def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test leave anything on sys.path."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (SourceNotFound("x"), "missing_source"),
+        (ModuleValidationError("x"), "validation_failed"),
+        (ModuleValidationError("x", reason_code="invalid_module_metadata"), "invalid_module_metadata"),
+        (ModuleValidationError("x", reason_code="made up"), "unknown"),
+        (ModuleLoadError("x"), "unknown"),
+        (ModuleNotFoundError("x"), "unknown"),
+        (ValueError("x"), "unknown"),
+        (KeyboardInterrupt(), "unknown"),
+    ],
+)
+def test_reason_of_an_exception(error: BaseException, reason: str) -> None:
+    """Own errors carry their code, a source's not-found is missing_source, all others are unknown."""
+    assert module_failure_reason(error) == reason

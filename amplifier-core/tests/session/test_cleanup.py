@@ -1,4 +1,4 @@
-"""cleanup(): everything once, newest first, whatever fails on the way."""
+"""How a session ends: cleanup() and session:end."""
 
 from __future__ import annotations
 
@@ -62,3 +62,37 @@ async def test_only_the_owner_cleans_the_loader(make_plan: Any, tmp_path: Path, 
     assert (entry in sys.path) is not own
     loader.cleanup()
     assert entry not in sys.path
+
+
+@pytest.mark.parametrize("way", ["cleanup", "exit", "exit with error", "failed turn"])
+async def test_session_end_fires_on_every_exit_path(make_plan: Any, make_module: Any, listen: Any, way: str) -> None:
+    """However an initialised session ends, session:end is said, with how the last turn went."""
+    make_module(
+        "loop-fails",
+        """
+        class Loop:
+            async def execute(self, prompt, context, providers, tools, hooks, coordinator=None):
+                raise OSError("no")
+        async def mount(coordinator, config):
+            await coordinator.mount("orchestrator", Loop())
+        """,
+    )
+    plan = make_plan(session={"orchestrator": "loop-fails"}) if way == "failed turn" else make_plan()
+    session = AmplifierSession(plan)
+    heard = listen(session)
+
+    if way == "cleanup":
+        await session.initialize()
+        await session.cleanup()
+    else:
+        try:
+            async with session:
+                if way == "failed turn":
+                    await session.execute("x")
+                if way == "exit with error":
+                    raise KeyError("app")
+        except (KeyError, OSError):
+            pass
+
+    [status] = [data["status"] for event, data in heard if event == "session:end"]
+    assert status == ("failed" if way == "failed turn" else "completed")
