@@ -79,7 +79,7 @@ async def test_a_generator_exit_of_the_function_is_a_failure(is_async: bool) -> 
 
 
 async def test_deadline_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Being late is a TimeoutError that says how long the time was, told apart from the function's own ones."""
+    """A missed deadline is a TimeoutError that names the deadline, distinct from one that the function raised."""
     monkeypatch.setattr(bounded_call, "GRACE", 0.01)
 
     async def waits() -> None:

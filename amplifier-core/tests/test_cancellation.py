@@ -128,7 +128,7 @@ def test_tokens_in_a_circle_stop() -> None:
 
 @pytest.mark.parametrize("child", [None, object(), "token"])
 def test_a_child_must_be_a_token(child: Any) -> None:
-    """What cannot be told to stop is refused at once, not when everything should stop."""
+    """A child that is not a token is refused when it is registered."""
     with pytest.raises(TypeError, match="register_child: child must be a CancellationToken, got"):
         token().register_child(child)
 
@@ -138,7 +138,7 @@ def test_a_child_must_be_a_token(child: Any) -> None:
 async def test_a_failing_callback_is_skipped(
     error: BaseException, later: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its fault is logged and the next one runs, also after a CancelledError of its own making."""
+    """Its error is logged and the next one runs, also when it raised CancelledError."""
     called: list[int] = []
 
     async def fail_later() -> None:

@@ -24,7 +24,7 @@ async def mount(coordinator, config=None):
 
 
 def write(tmp_path: Path, source: str) -> Path:
-    """Write a single-file module of a name nobody else has."""
+    """Write a single-file module with a unique name."""
     file = tmp_path / f"case_{uuid.uuid4().hex}.py"
     file.write_text(source)
     return file

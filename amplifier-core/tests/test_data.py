@@ -96,7 +96,7 @@ def test_clean_is_idempotent(value: Any) -> None:
 @unhurried
 @given(json_data)
 def test_clean_keeps_json(value: Any) -> None:
-    """What is JSON already arrives as it is, in containers of its own."""
+    """JSON data arrives unchanged, in new containers."""
     cleaned = clean(value)
     assert cleaned == value
     assert type(cleaned) is type(value)
@@ -297,7 +297,7 @@ def test_clean_survives_lies(value: Any, arrives: Any) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_interrupts_go_through(error: type[BaseException]) -> None:
-    """The interrupts of a process are nobody's to swallow."""
+    """KeyboardInterrupt and SystemExit propagate."""
     with pytest.raises(error):
         describe(Unprintable(error))
 

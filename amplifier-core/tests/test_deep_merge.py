@@ -120,7 +120,7 @@ def test_none_in_the_overlay_counts() -> None:
 
 
 def test_objects_are_passed_on() -> None:
-    """A config may hold what nobody can copy: it is the same object in the result."""
+    """An object that cannot be copied is the same object in the result."""
     client = object()
 
     assert deep_merge({"a": {"client": client}}, {"b": [client]}) == {"a": {"client": client}, "b": [client]}

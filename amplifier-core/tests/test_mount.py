@@ -1,4 +1,4 @@
-"""The list that has contents of its own for every session."""
+"""The list with separate contents for every session."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def run_pytest(whole_kernel: None, pytester: pytest.Pytester, monkeypatch: pytes
 
 
 def run_process(cwd: Path, *arguments: str, mode: str = "auto") -> str:
-    """Run pytest in a process of its own, and return what it prints."""
+    """Run pytest in another process and return its output."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options(mode), *arguments],
         cwd=cwd,

@@ -59,7 +59,7 @@ def expected_action(verdicts: list[HookResult]) -> str:
 @unhurried
 @given(_verdicts, st.randoms(use_true_random=False))
 def test_action_does_not_depend_on_order(verdicts: list[HookResult], random: Any) -> None:
-    """Deny beats ask beats inject beats modify and continue, whoever spoke first."""
+    """Deny beats ask beats inject beats modify and continue, in any order."""
     shuffled = list(verdicts)
     random.shuffle(shuffled)
     for order in (verdicts, shuffled):

@@ -142,7 +142,7 @@ async def test_a_handler_that_returns_another_type_fails(way: Way, answer: Any) 
 
 @BOTH
 async def test_the_sessions_timeout_bounds_both_ways(way: Way) -> None:
-    """`session.approval_timeout` holds for hooks too, and the outcome is nobody's refusal."""
+    """`session.approval_timeout` holds for hooks too, and a timeout is not reported as a refusal."""
     asking = Asking(Handler("sleep"), approval_timeout=0.02)
 
     assert not await asking.ask(way)

@@ -267,7 +267,7 @@ async def test_a_removed_policy_is_silent() -> None:
 
 
 async def test_a_hook_may_refuse_to_have_a_person_asked() -> None:
-    """A deny of approval:required is final: nobody is asked."""
+    """A deny of approval:required is final: the user is not asked."""
     asked: list[Any] = []
     guarded = Guarded(approval("Allow", asked))
     guarded.policy("ask")

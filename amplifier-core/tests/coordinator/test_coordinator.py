@@ -16,7 +16,7 @@ from amplifier_core.approval import ApprovalTimeoutError
 
 
 def test_a_misspelt_argument_is_refused() -> None:
-    """A keyword that nobody takes is a mistake, not something to ignore."""
+    """An unknown keyword is refused, not ignored."""
     with pytest.raises(TypeError, match="aproval_system"):
         ModuleCoordinator(aproval_system=object())
 
@@ -61,7 +61,7 @@ class Setup:
 
 
 async def test_without_a_display_a_message_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody to show it to: the message goes to the debug log, and so does a wish to suppress output."""
+    """Without a display the message goes to the debug log, and so does a request to suppress output."""
     setup = Setup()
     setup.kernel.display_system = None
     with caplog.at_level(logging.DEBUG):
@@ -193,7 +193,7 @@ class Unprintable(Exception):
 async def test_a_failing_contributor_is_skipped(
     kernel: ModuleCoordinator, caplog: pytest.LogCaptureFixture, error: BaseException, text: str
 ) -> None:
-    """Its fault is logged with its name, and the others contribute; so is a CancelledError of its own."""
+    """Its error, a CancelledError included, is logged with its name, and the others contribute."""
 
     async def fail() -> None:
         raise error

@@ -74,7 +74,7 @@ async def test_a_span_works_with_async_with(kernel: Observed) -> None:
 
 
 async def test_ids_set_by_the_emitter_win(kernel: Observed) -> None:
-    """Whoever emits an event with ids of its own keeps them."""
+    """Ids that the caller put into an event are kept."""
     heard: list[dict[str, Any]] = []
     kernel.hooks.register("e", lambda event, data: heard.append(data))
     with kernel.span("x") as span:

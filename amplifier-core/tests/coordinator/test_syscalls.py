@@ -47,7 +47,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
-#: What each of them has done, told by the session that it acted on and what it gave back.
+#: Whether each call took effect, given the session it acted on and what it returned.
 EFFECTS: dict[str, Callable[[AmplifierSession, Any], bool]] = {
     "mount": lambda session, _: list(session.coordinator.get("tools")) == ["t"],
     "unmount": lambda session, _: session.coordinator.get("context") is None,
@@ -74,7 +74,7 @@ async def test_outside_of_every_session_a_call_says_so(call: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_an_unknown_session_is_named(call: str) -> None:
-    """A session id that nobody lives under is a LookupError that says which call and which id."""
+    """An unknown session id is a LookupError that names the call and the id."""
     with pytest.raises(LookupError, match=f"{call}: .*no live session 'nobody'"):
         await outcome(CALLS[call](session_id="nobody"))
 

@@ -55,7 +55,7 @@ def start(make_plan: Callable[..., dict[str, Any]]) -> Callable[..., Awaitable[A
 
 
 async def test_a_turn_has_ids(start: Callable[..., Awaitable[AmplifierSession]]) -> None:
-    """Inside execute() the turn is a trace of its own with one open span; outside the fields are absent."""
+    """Inside execute() the turn is a new trace with one open span; outside the fields are absent."""
     session = await start(ids)
     coordinator = session.coordinator
     heard = listen(coordinator)
@@ -80,7 +80,7 @@ async def test_every_turn_is_a_new_one(start: Callable[..., Awaitable[AmplifierS
 
 
 async def test_a_childs_turn_keeps_the_trace(start: Callable[..., Awaitable[AmplifierSession]]) -> None:
-    """A child that runs inside a tool call has a turn of its own, in the parent's trace, under the tool's span."""
+    """A child that runs inside a tool call has its own turn, in the parent's trace, under the tool's span."""
     seen: dict[str, dict[str, str]] = {}
 
     async def work(coordinator: ModuleCoordinator) -> None:

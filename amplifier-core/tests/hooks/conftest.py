@@ -14,7 +14,7 @@ from amplifier_core.hooks import HookRegistry
 
 @pytest.fixture
 def hooks() -> HookRegistry:
-    """Give a registry of nobody's."""
+    """Return a registry without a session."""
     return HookRegistry()
 
 

@@ -32,7 +32,7 @@ def own_task() -> asyncio.Task[Any]:
 
 
 class Waiting:
-    """Emit in a task of its own, to a handler that says when it waits."""
+    """Emit in a separate task, to a handler that signals when it waits."""
 
     def __init__(self, hooks: HookRegistry, handler: Handler) -> None:
         self.started = asyncio.Event()

@@ -36,7 +36,7 @@ class Speechless(Exception):
 )
 @pytest.mark.parametrize("later", [False, True])
 async def test_raising_gate_denies(hooks: HookRegistry, error: BaseException, reason: str, later: bool) -> None:
-    """A gate that raises denies, with its name in the reason, and nobody after it runs."""
+    """A gate that raises denies, with its name in the reason, and no later handler runs."""
 
     async def async_gate(event: str, data: Any) -> None:
         await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_babbling_gate_denies(hooks: HookRegistry, nonsense: Any) -> None:
 
 
 async def test_default_is_to_continue(hooks: HookRegistry) -> None:
-    """Without the word, a failing handler is an observer that failed: the event goes on."""
+    """Without on_error="deny" a failing handler does not stop the event."""
 
     def broken(event: str, data: Any) -> None:
         raise ValueError

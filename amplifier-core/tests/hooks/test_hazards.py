@@ -132,7 +132,7 @@ async def test_blocking_stop_hook_is_bounded(tool_session: ToolSession, reports:
 
 
 class Loop:
-    """An orchestrator that does what it is told."""
+    """An orchestrator that runs the given function."""
 
     def __init__(self, act: Callable[[Any], Any]) -> None:
         self.act = act

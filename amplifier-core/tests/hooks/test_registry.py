@@ -139,7 +139,7 @@ async def test_model_without_json_mode(hooks: HookRegistry) -> None:
 
 
 async def test_event_must_be_text(hooks: HookRegistry) -> None:
-    """An event that is no string is refused, whoever listens."""
+    """An event name must be a string."""
     hooks.register("*", lambda event, data: None)
     for event in (None, 5, b"x:y"):
         with pytest.raises(TypeError, match="event must be a string, got "):
@@ -184,7 +184,7 @@ async def test_every_event_is_heard(hooks: HookRegistry) -> None:
 
 
 async def test_after_the_events_own_of_the_same_priority(hooks: HookRegistry) -> None:
-    """Handlers of `*` run after the event's own handlers of the same priority, whoever came first; else by priority."""
+    """Handlers of `*` run after the event's own handlers of the same priority, whatever the order of registration."""
     order: list[str] = []
     for label, event, priority in (
         ("all 0 first", "*", 0),

@@ -176,7 +176,7 @@ async def test_declared_kind_in_the_wrong_section(make_plan: Any, make_module: A
 
 
 async def test_undeclared_kind_in_the_wrong_section(make_plan: Any, make_module: Any, listen: Any) -> None:
-    """A module that turns out to mount something else is told where it belongs."""
+    """The error for a module that mounts something else names the section it belongs to."""
     make_module("tool-a", TOOL + COUNTING)
 
     session, [failure] = await start(make_plan(providers=[{"module": "tool-a"}]), listen)

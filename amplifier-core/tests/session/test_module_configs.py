@@ -1,4 +1,4 @@
-"""Every module gets a config of its own, whatever the plan holds."""
+"""Every module gets its own copy of its config."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ async def test_failure_restores_earlier_occupants_in_order(make_plan: Any, make_
 
 @pytest.mark.parametrize("with_capabilities", [False, True])
 async def test_config_that_cannot_be_copied(make_plan: Any, make_module: Any, with_capabilities: bool) -> None:
-    """A lock in a provider's config reaches the provider, whether or not somebody wants a copy of the entry."""
+    """A lock in a provider's config reaches the provider, whether or not a capability gets a copy of the entry."""
     lock = threading.Lock()
     session = AmplifierSession(make_plan(providers=[{"module": "provider-plain", "config": {"lock": lock}}]))
     entries: list[Any] = []

@@ -1,4 +1,4 @@
-"""Phase 6: every module is told, once, when all are there."""
+"""Phase 6: on_session_ready of every module runs once, after all have been mounted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def note(name: str) -> str:
 
 
 async def test_error_while_reporting_is_swallowed(make_plan: Any, hooks: Any) -> None:
-    """A registry that raises while a failure is told does not stop the next callback."""
+    """A registry that raises while a failure is reported does not stop the next callback."""
     session = AmplifierSession(make_plan(hooks=hooks(a="raise ValueError", b=note("b"))))
 
     async def broken_emit(event: str, data: Any) -> None:

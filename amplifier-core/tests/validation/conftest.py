@@ -15,7 +15,7 @@ WriteModule = Callable[[str], Path]
 
 @pytest.fixture
 def write_module(tmp_path: Path) -> Iterator[WriteModule]:
-    """Give a function that writes source as a package of a name nobody else has, and forget what was imported."""
+    """Return a function that writes source as a package with a unique name; forget what was imported afterwards."""
     names: list[str] = []
 
     def write(source: str) -> Path:

@@ -165,7 +165,7 @@ def test_raising_property_is_a_failed_check(error: BaseException, text: str) -> 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_interrupts_get_through(error: type[BaseException]) -> None:
-    """KeyboardInterrupt and SystemExit are nobody's failed check."""
+    """KeyboardInterrupt and SystemExit propagate instead of failing a check."""
 
     class Raising(Tool):
         @property
@@ -196,7 +196,7 @@ class PosingAsFunction:
 
 
 def test_facts_of_objects_that_pose_as_functions() -> None:
-    """What has no readable code of its own is judged by how its class is called."""
+    """A callable without readable code is judged by the __call__ of its class."""
     assert facts(PosingAsFunction()).parameters == 2
     with pytest.raises(TypeError):
         facts(3)  # type: ignore[arg-type]

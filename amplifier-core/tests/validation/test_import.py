@@ -16,7 +16,7 @@ from amplifier_core.validation.base import import_module_from_path
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    """Give a module name that nobody else has, and forget it afterwards."""
+    """Return a unique module name; forget the module afterwards."""
     unique = f"validated_{uuid.uuid4().hex}"
     yield unique
     for loaded in list(sys.modules):

@@ -57,7 +57,7 @@ class H:
 
 
 async def test_returned_class_is_no_handler(write_module: WriteModule) -> None:
-    """The class of a handler, returned without parentheses, is told from an instance."""
+    """The class of a handler, returned without parentheses, is not an instance."""
     result = await HookValidator().validate(
         write_module(HANDLER + "async def mount(coordinator, config=None): return H")
     )

@@ -1,4 +1,4 @@
-"""initialize() happens entirely or not at all, whoever calls it, however often, and whenever it is interrupted."""
+"""initialize() succeeds or leaves no trace, also with concurrent callers and when it is cancelled."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_failure_leaves_everything_as_it_was(shared: Any, phase: str) -> N
 
 
 async def test_second_try_works(shared: Any) -> None:
-    """After a failure initialize() may be called again, and every module is mounted and told once in that try."""
+    """After a failure initialize() may be called again, and every module is mounted and made ready once in that try."""
     session = AmplifierSession(PLAN)
     shared.FAIL.add("context")
     with pytest.raises(RuntimeError):
@@ -157,7 +157,7 @@ async def test_second_try_works(shared: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["provider", "tool", "hook"])
 async def test_failing_module_leaves_no_trace(shared: Any, kind: str) -> None:
-    """What a failing provider, tool or hook had registered is taken back, its cleanup runs; the rest stays."""
+    """What a failing provider, tool or hook had registered is rolled back, its cleanup runs; the rest stays."""
     session = AmplifierSession(PLAN)
     furnish(session)
     shared.FAIL.add(kind)

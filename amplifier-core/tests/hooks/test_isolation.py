@@ -111,7 +111,7 @@ def test_handlers_share_nothing(
     expected: Any = None
     for vandal in vandals:
         if vandal.saw is None:
-            break  # somebody denied
+            break  # a handler denied
         if expected is None:
             expected = {**{f"default {key}": value for key, value in defaults.items()}, **before}
             expected["timestamp"] = vandal.saw["timestamp"]

@@ -7,7 +7,7 @@ import sys
 
 
 def run(source: str) -> str:
-    """Run Python source in a process of its own and return what it printed."""
+    """Run Python source in another process and return its output."""
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
