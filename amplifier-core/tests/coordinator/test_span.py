@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -114,3 +115,18 @@ async def test_collected_events_carry_no_ids(kernel: Observed) -> None:
         await kernel.hooks.emit_and_collect("e", {"a": 1})
 
     assert heard == [{"a": 1}]
+
+
+async def test_a_generator_closed_late_does_not_disturb_later_spans(kernel: Observed) -> None:
+    """A generator that holds a span open and is closed in another block leaves nothing behind."""
+
+    def items() -> Generator[int, None, None]:
+        with kernel.span("items"):
+            yield 1
+
+    generator = items()
+    next(generator)
+    with kernel.span("other"):
+        generator.close()
+
+    assert kernel.span_id is None
