@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from amplifier_core.cli import cli, main
+from amplifier_core.cli import VALIDATORS, cli, main
 
 GOOD = """
 class T:
@@ -107,3 +107,14 @@ def test_main_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         main()
     assert caught.value.code == 0
     assert "orchestrator" in capsys.readouterr().out
+
+
+def test_list_types() -> None:
+    """The five types are listed with a description each."""
+    result = run("list-types")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Available module types:\n\n")
+    listed = [line.split(maxsplit=1) for line in result.stdout.splitlines()[2:]]
+    assert [name for name, _ in listed] == ["provider", "tool", "hook", "orchestrator", "context"]
+    assert list(VALIDATORS) == [name for name, _ in listed]
+    assert all(description for _, description in listed)

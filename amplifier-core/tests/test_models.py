@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from typing import Any
 
+import pytest
+from pydantic import ValidationError
+
 from amplifier_core import interfaces, message_models, models
 from amplifier_core.interfaces import (
+    ApprovalRequest,
     Tool,
 )
 from amplifier_core.message_models import TextBlock
@@ -94,3 +99,10 @@ assert "pydantic" in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("timeout", [0, -1, -0.5, math.nan])
+def test_approval_timeout_must_be_positive(timeout: float) -> None:
+    """A wait that is not positive is refused with the published text."""
+    with pytest.raises(ValidationError, match=r"Timeout must be positive or None \(infinite wait\)"):
+        ApprovalRequest(tool_name="t", action="a", risk_level="low", timeout=timeout)

@@ -59,3 +59,22 @@ async def test_exceptions_keep_their_type(session: AmplifierSession, prompt: str
     assert caught.value.__cause__ is None
     assert session.status.status == "failed"
     assert session.status.last_error == {"message": text}
+
+
+@pytest.mark.parametrize(
+    ("point", "name", "message"),
+    [
+        ("orchestrator", None, "No orchestrator module mounted"),
+        ("context", None, "No context manager mounted"),
+        ("providers", "plain", "No providers mounted"),
+    ],
+)
+async def test_something_is_missing(session: AmplifierSession, point: str, name: str | None, message: str) -> None:
+    """Without orchestrator, context or providers a turn is a RuntimeError and the status failed."""
+    await session.coordinator.unmount(point, name)
+
+    with pytest.raises(RuntimeError) as caught:
+        await session.execute("x")
+
+    assert str(caught.value) == message
+    assert session.status.status == "failed"
