@@ -297,3 +297,14 @@ def test_contribution_order_is_registration_order(contributors: list[tuple[str, 
     assert asyncio.run(collect()) == {
         channel: [number for number, theirs in answering if theirs == channel] for channel in ("one", "two", "three")
     }
+
+
+async def test_a_failing_display_is_logged_only(caplog: pytest.LogCaptureFixture) -> None:
+    """A display that raises changes nothing about the result."""
+    setup = Setup()
+    setup.kernel.display_system = SimpleNamespace(show_message=lambda *_: 1 / 0)
+    result = HookResult(user_message="look")
+    with caplog.at_level(logging.ERROR):
+        assert await setup.kernel.process_hook_result(result, "e", "h") is result
+
+    assert "ZeroDivisionError" in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -210,3 +211,22 @@ async def test_made_up_names_leave_nothing_behind(hooks: HookRegistry) -> None:
         await hooks.emit_and_collect(f"made:up_{number}", {})
         hooks.list_handlers(f"made:up_{number}")
     assert {name: len(value) for name, value in vars(hooks).items() if isinstance(value, dict)} == before
+
+
+async def test_late_handlers_are_skipped(hooks: HookRegistry, reports: Any) -> None:
+    """A handler past the timeout is cancelled and skipped, with a warning; the others are not affected."""
+    fate: list[str] = []
+
+    async def slow(event: str, data: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            fate.append("cancelled")
+            raise
+
+    hooks.register("x:y", slow, name="slow")
+    hooks.register("x:y", lambda event, data: {"data": {"ok": 1}})
+    assert await hooks.emit_and_collect("x:y", {}, timeout=0.01) == [{"ok": 1}]
+    assert fate == ["cancelled"]
+    assert reports.of(logging.WARNING) == ["Hook handler timeout for event 'x:y' (handler 'slow')"]
+    assert reports.of(logging.ERROR) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -84,3 +85,25 @@ async def on_session_ready(coordinator):
     assert session.coordinator.get_capability("ready with") == ["late"]
     await session.cleanup()
     assert session.coordinator.get_capability("cleaned") is True
+
+
+async def test_failure_does_not_touch_objects_mounted_meanwhile(session: AmplifierSession, make_module: Any) -> None:
+    """What a turn or the app mounts while a module on demand is failing stays, though no module put it there."""
+    make_module(
+        "tool-bad",
+        """
+        import asyncio
+        async def mount(coordinator, config):
+            while "object" not in coordinator.get("tools"):
+                await asyncio.sleep(0)
+            raise OSError
+        """,
+    )
+    task = asyncio.ensure_future(mount("tools", "tool-bad", session_id=session.session_id))
+    await asyncio.sleep(0)
+    await session.coordinator.mount("tools", object(), name="object")
+
+    with pytest.raises(OSError):
+        await task
+
+    assert list(session.coordinator.get("tools")) == ["object"]
