@@ -93,12 +93,17 @@ def _no_secrets_of_other_tests() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_modules_of_other_tests() -> Iterator[None]:
-    """Forget the modules that a test imported from temporary folders: another test may have one of the same name."""
+    """Forget the modules that a test imported from temporary folders: another test may have one of the same name.
+
+    Our own modules stay, wherever the clone is: a second copy of one would not see what a test patched in the first.
+    """
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
         origin = getattr(sys.modules[name], "__file__", None)
-        if name.startswith("amplifier_module_") and origin and Path(origin).is_relative_to(tempfile.gettempdir()):
+        if not name.startswith("amplifier_module_") or not origin or Path(origin).is_relative_to(ROOT):
+            continue
+        if Path(origin).is_relative_to(tempfile.gettempdir()):
             del sys.modules[name]
 
 

@@ -122,7 +122,6 @@ async def test_cancelling_at_any_moment(make_tools: MakeTools, write: Write, pro
 
 
 @linux
-@pytest.mark.xfail(reason="alone it passes; after other tests of this file the search reaches its timeout")
 async def test_a_regular_expression_that_takes_much_memory(
     make_tools: MakeTools, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
