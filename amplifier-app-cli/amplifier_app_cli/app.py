@@ -13,7 +13,8 @@ import click
 
 if TYPE_CHECKING:
     from amplifier_foundation.paths import Home
-    from amplifier_foundation.settings import KeyStore, Settings
+    from amplifier_foundation.settings.keys import KeyStore
+    from amplifier_foundation.settings.settings import Settings
 
 
 @dataclass
@@ -48,7 +49,7 @@ class App:
     @cached_property
     def settings(self) -> Settings:
         """Return the settings of the user and the project; raises SettingsError."""
-        from amplifier_foundation.settings import Settings
+        from amplifier_foundation.settings.settings import Settings
 
         return Settings.load(self.home, self.project)
 

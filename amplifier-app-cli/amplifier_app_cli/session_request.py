@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.plan.prepare import Options
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SavedSession
-    from amplifier_foundation.settings import Settings
+    from amplifier_foundation.settings.settings import Settings
 
 _SAFE_MODE: Final = "safe mode: the minimal bundle, without your settings, modules, hooks, agents and tools"
 
@@ -76,7 +76,7 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     """Prepare a new session, or the one to resume. Raises FoundationError."""
     from amplifier_foundation.plan.prepare import prepare
     from amplifier_foundation.sessions.prepare_saved import prepare_saved
-    from amplifier_foundation.settings import Settings
+    from amplifier_foundation.settings.settings import Settings
 
     _load_keys(app)
     if request.resume is None:

@@ -17,7 +17,9 @@ import click
 from amplifier_app_cli.app import App, current_app
 
 if TYPE_CHECKING:
-    from amplifier_foundation.settings import Edit, Scope, Settings
+    from amplifier_foundation.settings.edit import Edit
+    from amplifier_foundation.settings.scopes import Scope
+    from amplifier_foundation.settings.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Key = tuple[str, ...]
@@ -138,7 +140,7 @@ class SettingsEditor:
         folder = self.folder
         if folder is None:
             return self.app.settings
-        from amplifier_foundation.settings import Settings
+        from amplifier_foundation.settings.settings import Settings
 
         return Settings.load(self.app.home, self.app.project, folder)
 
@@ -193,7 +195,7 @@ class SettingsEditor:
         The item of a list is the name `value`. Raises SettingsError, with the scopes that have it or else the hint,
         when the scope has none of them.
         """
-        from amplifier_foundation.settings import SettingsError
+        from amplifier_foundation.settings.scopes import SettingsError
 
         for names in candidates:
             if self.take_out(setting, names):

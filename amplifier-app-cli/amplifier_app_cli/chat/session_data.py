@@ -9,7 +9,7 @@ from amplifier_kit.awaitable import maybe_await
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
-    from amplifier_foundation.settings import KeyStore
+    from amplifier_foundation.settings.keys import KeyStore
 
 
 Message = dict[str, Any]

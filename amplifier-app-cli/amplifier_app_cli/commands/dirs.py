@@ -125,7 +125,7 @@ def _add(editor: SettingsEditor, word: Word, given: str, output_format: str) -> 
 
 def _remove(editor: SettingsEditor, word: Word, given: str, output_format: str) -> None:
     from amplifier_foundation.errors import did_you_mean
-    from amplifier_foundation.settings import SettingsError
+    from amplifier_foundation.settings.scopes import SettingsError
 
     app = editor.app
     path = _absolute(app, given)
@@ -164,7 +164,7 @@ def _list(editor: SettingsEditor, word: Word, output_format: str) -> None:
 
 def _listed(editor: SettingsEditor, word: Word) -> list[_Listed]:
     """Return the folders of every scope, the weakest first: such lists are joined, so all of them count."""
-    from amplifier_foundation.settings import SCOPES
+    from amplifier_foundation.settings.scopes import SCOPES
 
     places = [place for setting in _SETTINGS for place in editor.places(setting.at({"word": word}))]
     return [
@@ -176,7 +176,7 @@ def _listed(editor: SettingsEditor, word: Word) -> list[_Listed]:
 
 def _absolute(app: App, given: str) -> Path:
     """Return the folder that is meant, with links followed as the tool does; raises SettingsError."""
-    from amplifier_foundation.settings import SettingsError
+    from amplifier_foundation.settings.scopes import SettingsError
 
     try:
         return (app.project / Path(given).expanduser()).resolve()

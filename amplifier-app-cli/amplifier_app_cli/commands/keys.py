@@ -14,7 +14,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
-    from amplifier_foundation.settings import KeyStore
+    from amplifier_foundation.settings.keys import KeyStore
 
 
 @click.group()

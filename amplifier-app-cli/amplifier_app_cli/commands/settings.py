@@ -12,7 +12,8 @@ from amplifier_app_cli.settings_editor import SettingsEditor, report, scope_opti
 from amplifier_app_cli.ui.records import format_option, print_json
 
 if TYPE_CHECKING:
-    from amplifier_foundation.settings import Edit, SettingOrigin
+    from amplifier_foundation.settings.edit import Edit
+    from amplifier_foundation.settings.settings import SettingOrigin
 
 
 @click.group()

@@ -27,7 +27,7 @@ from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.layer import Layer
-    from amplifier_foundation.settings import Settings
+    from amplifier_foundation.settings.settings import Settings
 
 Plan = Mapping[str, Any]
 Entry = Mapping[str, Any]

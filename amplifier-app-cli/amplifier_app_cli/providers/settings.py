@@ -11,7 +11,7 @@ from amplifier_app_cli.providers.choice import ProviderChoiceError
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
     from amplifier_app_cli.settings_editor import SettingsEditor
-    from amplifier_foundation.settings import Scope
+    from amplifier_foundation.settings.scopes import Scope
 
 
 class ModuleMissingError(ProviderChoiceError):

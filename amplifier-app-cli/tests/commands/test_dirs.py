@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.dirs import allowed_dirs, denied_dirs
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import Settings, apply_settings
+from amplifier_foundation.settings.plan import apply_settings
+from amplifier_foundation.settings.settings import Settings
 
 Run = Callable[..., Result]
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.settings import key_parts, parse_value, settings
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import SettingsError
+from amplifier_foundation.settings.scopes import SettingsError
 from amplifier_foundation.trust.store import TrustStore
 
 Run = Callable[..., Result]

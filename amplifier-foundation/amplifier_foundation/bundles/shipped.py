@@ -17,11 +17,6 @@ def shipped_bundles() -> dict[str, Path]:
     return {name: _FOLDER / f"{name}.md" for name in _BUNDLES}
 
 
-def default_bundle() -> Path:
-    """Return the bundle that runs when none is named."""
-    return shipped_bundles()["default"]
-
-
 def shipped_skills() -> Path:
     """Return the folder of the skills that come with the product."""
     return _FOLDER / "skills"

@@ -112,7 +112,7 @@ class ModelRoles:
 
 def load_roles(home: Home, project: Path | None) -> dict[str, list[Candidate]]:
     """Return the roles in the settings; raises RoutingError with file and line, and SettingsError."""
-    from amplifier_foundation.settings import Settings
+    from amplifier_foundation.settings.settings import Settings
 
     routing = Settings.load(home, project).get("routing")
     if routing is None:

@@ -13,8 +13,8 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import Composed
 from amplifier_foundation.plan.locks import KnownPins, LockPaths, added_sources, fetched_pins, known_pins, used_pins
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.scopes import Key, find, parts_of
+from amplifier_foundation.settings.settings import Settings
 from amplifier_foundation.sources.fetched import Pin
 from amplifier_foundation.trust.check import PACKAGES, ModuleUse, Refusal, TrustCheck, UntrustedError, ValueUse
 from amplifier_foundation.trust.modules import AgentFiles, module_uses, package_uses

@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
 from amplifier_foundation.sources.uri import without_secrets
+from amplifier_kit.guard import network
+from amplifier_kit.guard.network import parse_url
 from amplifier_kit.threads import in_thread
 
 if TYPE_CHECKING:
@@ -109,36 +111,41 @@ def _check_status(url: str, response: httpx2.Response) -> None:
 
 async def _save(url: str, response: httpx2.Response, target: Path) -> None:
     size = 0
-    with _new_file(url, target) as file:
-        async for chunk in response.aiter_bytes():
-            size += len(chunk)
-            if size > SIZE_LIMIT:
-                raise SourceError(f"{without_secrets(url)}: is larger than {SIZE_LIMIT:,} bytes, which is the limit")
-            try:
-                file.write(chunk)
-            except OSError as error:
-                raise _unwritable(url, target, error) from error
-
-
-def _new_file(url: str, target: Path) -> BinaryIO:
     try:
-        return open(target, "wb", buffering=0)
-    except OSError as error:
-        raise _unwritable(url, target, error) from error
+        with _create(target) as file:
+            async for chunk in response.aiter_bytes():
+                size += len(chunk)
+                if size > SIZE_LIMIT:
+                    raise SourceError(
+                        f"{without_secrets(url)}: is larger than {SIZE_LIMIT:,} bytes, which is the limit"
+                    )
+                file.write(chunk)
+    except OSError as error:  # of the file: the library wraps those of the connection
+        raise SourceError(
+            f"{without_secrets(url)}: cannot be saved in {target.parent}: {error.strerror or error}"
+        ) from error
 
 
-def _unwritable(url: str, target: Path, error: OSError) -> SourceError:
-    return SourceError(f"{without_secrets(url)}: cannot be kept in {target.parent}: {error.strerror or error}")
+def _create(target: Path) -> BinaryIO:
+    return open(target, "wb", buffering=0)
 
 
 def _transport_failure(url: str, error: Exception) -> Exception:
     said = without_secrets(str(error)) or type(error).__name__
-    if "CERTIFICATE_VERIFY_FAILED" in said:
+    if _is_untrusted_certificate(error):
         return SourceError(
             f"{without_secrets(url)}: the server's certificate is not trusted: {said}. "
             "Next: set SSL_CERT_FILE to the file of the CA that signed it"
         )
     return _PassingError(f"the server cannot be reached: {said}. Next: check the network and HTTPS_PROXY")
+
+
+def _is_untrusted_certificate(error: BaseException | None) -> bool:
+    import ssl
+
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _proxy(url: str, context: ssl.SSLContext | None, environ: Mapping[str, str]) -> httpx2.Proxy | None:
@@ -152,30 +159,10 @@ def _proxy(url: str, context: ssl.SSLContext | None, environ: Mapping[str, str])
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
-    """Return the proxy that the environment names for a URL, None for none."""
+    """Return the proxy that the environment names for a URL, None for none; raises ValueError for an invalid URL."""
     parts = urlsplit(url)
-    names = (f"{parts.scheme}_proxy", f"{parts.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
-    proxy = next((environ[name] for name in names if environ.get(name)), None)
-    exempt = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    if proxy is None or any(_covers(item.strip(), parts) for item in exempt.split(",")):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _covers(item: str, parts: SplitResult) -> bool:
-    """Tell whether one item of NO_PROXY (a host, a domain, an address, a network, or `*`) means this host."""
-    import ipaddress
-
-    host = (parts.hostname or "").lower()
-    name, _, port = item.lower().rpartition(":") if item.count(":") == 1 else (item.lower(), "", "")
-    if not name or (port and port != str(parts.port)):
-        return False
-    name = name.removeprefix("*") if name != "*" else ""
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(name.strip("[]"), strict=False)
-    except ValueError:
-        bare = name.lstrip(".")
-        return not bare or host == bare or host.endswith(f".{bare}")
+    server = parse_url(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/")
+    return network.proxy_for(server, environ)
 
 
 def _context(environ: Mapping[str, str]) -> ssl.SSLContext:

@@ -10,8 +10,8 @@ from amplifier_foundation.bundles.agents import agent_declared_by
 from amplifier_foundation.bundles.layer import Layer, Namer
 from amplifier_foundation.bundles.plan_modules import ModuleEntry, all_modules
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import Settings
 from amplifier_foundation.settings.plan import override_origin
+from amplifier_foundation.settings.settings import Settings
 from amplifier_foundation.sources.module_resolver import find_module_folder, module_variable
 from amplifier_foundation.trust.check import PACKAGES, ModuleUse
 

@@ -8,7 +8,6 @@ from amplifier_foundation.bundles.checks import check_bundle
 from amplifier_foundation.bundles.file import read_bundle_file
 from amplifier_foundation.bundles.shipped import (
     SHIPPED_NAMESPACE,
-    default_bundle,
     shipped_bundles,
     shipped_skills,
     shipped_uri,
@@ -28,7 +27,6 @@ def test_every_shipped_bundle_is_listed() -> None:
     assert {name: read_bundle_file(path).data["bundle"]["name"] for name, path in bundles.items()} == {
         name: name for name in bundles
     }
-    assert default_bundle() == bundles["default"]
 
 
 @pytest.mark.parametrize("path", sorted([*ROOT.glob("*.md"), *ROOT.glob("behaviors/*")]), ids=lambda path: path.name)

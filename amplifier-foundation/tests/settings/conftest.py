@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import KeyStore
+from amplifier_foundation.settings.keys import KeyStore
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import Settings, SettingsError
+from amplifier_foundation.settings.scopes import SettingsError
+from amplifier_foundation.settings.settings import Settings
 
 SECRET = "sk-ant-0123456789abcdefghij"
 

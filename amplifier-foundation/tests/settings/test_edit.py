@@ -12,17 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import (
-    Edit,
-    KeyStore,
-    Settings,
-    SettingsError,
-    append_value,
-    remove_item,
-    scope_file,
-    set_value,
-    unset_value,
-)
+from amplifier_foundation.settings.edit import Edit, append_value, remove_item, set_value, unset_value
+from amplifier_foundation.settings.keys import KeyStore
+from amplifier_foundation.settings.scopes import SettingsError, scope_file
+from amplifier_foundation.settings.settings import Settings
 
 
 def write(path: Path, content: str | bytes) -> Path:

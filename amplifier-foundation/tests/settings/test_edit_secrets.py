@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import KeyStore, Moved, Settings, SettingsError, expand_plan, set_value, unset_value
+from amplifier_foundation.settings.edit import Moved, set_value, unset_value
+from amplifier_foundation.settings.keys import KeyStore
+from amplifier_foundation.settings.plan import expand_plan
+from amplifier_foundation.settings.scopes import SettingsError
+from amplifier_foundation.settings.settings import Settings
 
 SECRET = "hunter2-hunter2"
 

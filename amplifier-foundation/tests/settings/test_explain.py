@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import LostValue, SettingOrigin, Settings, scope_file
+from amplifier_foundation.settings.scopes import scope_file
+from amplifier_foundation.settings.settings import LostValue, SettingOrigin, Settings
 
 
 def write(path: Path, text: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import KeyEntry, KeysError, KeyStore
+from amplifier_foundation.settings.keys import KeyEntry, KeysError, KeyStore
 from amplifier_kit.guard.processes import command_environment
 from amplifier_kit.guard.redaction import redactor
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.settings import KeysError
-from amplifier_foundation.settings.keys import key_line, parse_lines, render_lines
+from amplifier_foundation.settings.keys import KeysError, key_line, parse_lines, render_lines
 
 PATH = Path("keys.env")
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)

@@ -14,7 +14,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, NoKeyringError
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import KeyEntry, KeysError, KeyStore
+from amplifier_foundation.settings.keys import KeyEntry, KeysError, KeyStore
 
 SECRET = "sk-0123456789-hunter2"
 
@@ -154,7 +154,7 @@ def test_the_backends_of_headless_systems_are_reported(home: Home, backend: str,
     """The real library's backend that forgets, and the one for no backend at all, are errors: no key is lost."""
     code = (
         "import sys; from pathlib import Path; from amplifier_foundation.paths import Home\n"
-        "from amplifier_foundation.settings import KeysError, KeyStore\n"
+        "from amplifier_foundation.settings.keys import KeysError, KeyStore\n"
         "keys = KeyStore(Home(Path(sys.argv[1])), {}, keyring_timeout=60)\n"
         "try: keys.set('NAME', sys.stdin.read(), store='keyring')\n"
         "except KeysError as error: print(error)"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.settings import MissingVariable, apply_settings, expand_plan
+from amplifier_foundation.settings.plan import apply_settings, expand_plan
+from amplifier_foundation.settings.variables import MissingVariable
 
 
 def test_settings_that_say_nothing_change_nothing() -> None:

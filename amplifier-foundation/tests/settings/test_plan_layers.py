@@ -8,7 +8,9 @@ import pytest
 
 from amplifier_foundation.bundles.explain import origin_of
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import Settings, override_origin, scope_file, settings_layers
+from amplifier_foundation.settings.plan import override_origin, settings_layers
+from amplifier_foundation.settings.scopes import scope_file
+from amplifier_foundation.settings.settings import Settings
 
 
 def write(path: Path, text: str) -> Path:

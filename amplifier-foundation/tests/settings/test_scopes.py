@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import SCOPES, SettingsError, parse_scope, scope_file
+from amplifier_foundation.settings.scopes import SCOPES, SettingsError, parse_scope, scope_file
 
 
 def test_every_scope_has_its_file(home: Home, project: Path, tmp_path: Path) -> None:

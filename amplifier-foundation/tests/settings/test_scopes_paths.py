@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import Settings, scope_file
+from amplifier_foundation.settings.scopes import scope_file
+from amplifier_foundation.settings.settings import Settings
 
 PLACES = {
     "bundle.active": "bundle: {active: PATH}",

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.merge import SETTINGS, merge_all
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import SCOPES, Settings, SettingsError, scope_file
+from amplifier_foundation.settings.scopes import SCOPES, SettingsError, scope_file
+from amplifier_foundation.settings.settings import Settings
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -37,7 +38,8 @@ def test_without_files_no_yaml_library_is_loaded(home: Home, project: Path) -> N
     write(home.settings, " \n")
     code = (
         "import sys; from pathlib import Path; from amplifier_foundation.paths import Home\n"
-        "from amplifier_foundation.settings import KeyStore, Settings\n"
+        "from amplifier_foundation.settings.keys import KeyStore\n"
+        "from amplifier_foundation.settings.settings import Settings\n"
         "home = Home(Path(sys.argv[1])); Settings.load(home, Path(sys.argv[2])); KeyStore(home, {}).load()\n"
         "print([name for name in ('yaml', 'keyring', 'difflib', 'asyncio') if name in sys.modules])"
     )

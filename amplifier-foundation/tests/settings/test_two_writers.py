@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import KeyStore, Settings
+from amplifier_foundation.settings.keys import KeyStore
+from amplifier_foundation.settings.settings import Settings
 
 WRITERS = 4
 ROUNDS = 8
@@ -15,7 +16,8 @@ CODE = """
 import sys
 from pathlib import Path
 from amplifier_foundation.paths import Home
-from amplifier_foundation.settings import KeyStore, append_value, set_value
+from amplifier_foundation.settings.edit import append_value, set_value
+from amplifier_foundation.settings.keys import KeyStore
 
 home, me = Home(Path(sys.argv[1])), sys.argv[2]
 keys = KeyStore(home, {})

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.settings import MissingVariable, expand
-from amplifier_foundation.settings.variables import VARIABLE
+from amplifier_foundation.settings.variables import VARIABLE, MissingVariable, expand
 
 ENVIRON = {"SET": "value", "EMPTY": "", "SLY": "${SET} $${SET}", "A1_": "x"}
 _PIECES = st.sampled_from(["$", "$$", "${", "}", "${SET}", "${UNSET}", "${SLY}", "${SET:d}", "{", ":", "a", "ü", "\n"])

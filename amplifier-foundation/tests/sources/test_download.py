@@ -174,7 +174,7 @@ async def test_a_silent_server_is_given_up(home: Home, environ: Environ, monkeyp
     ("url", "environ", "proxy"),
     [
         ("https://h.example/x", {}, None),
-        ("https://h.example/x", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://me:pass@h.example/x", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
         ("https://h.example/x", {"HTTP_PROXY": "http://p:1"}, None),
         ("http://h.example/x", {"HTTP_PROXY": "p:1"}, "http://p:1"),
         ("https://h.example/x", {"HTTPS_PROXY": "http://no", "https_proxy": "http://p:1"}, "http://p:1"),

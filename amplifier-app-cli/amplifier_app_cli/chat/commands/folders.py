@@ -46,8 +46,8 @@ def _change(chat: Conversation, words: str, kind: str, word: str) -> None:
 
 
 def _list(chat: Conversation, kind: str, word: str) -> None:
-    from amplifier_foundation.settings import Settings
     from amplifier_foundation.settings.scopes import find
+    from amplifier_foundation.settings.settings import Settings
 
     prepared = chat.runtime.prepared
     settings = Settings.load(prepared.home, prepared.project, chat.runtime.folder)

@@ -16,7 +16,8 @@ from amplifier_app_cli.settings_editor import PROVIDER, SettingsEditor, scope_op
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
     from amplifier_app_cli.providers.known import KnownProvider
-    from amplifier_foundation.settings import KeyStore, Scope
+    from amplifier_foundation.settings.keys import KeyStore
+    from amplifier_foundation.settings.scopes import Scope
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -160,7 +161,7 @@ def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
 
     Its key stays; `amplifier keys remove` removes it.
     """
-    from amplifier_foundation.settings import SettingsError
+    from amplifier_foundation.settings.scopes import SettingsError
 
     app = editor.app
     key, _, scope = _named(app, name)
@@ -249,7 +250,7 @@ def _named(app: App, name: str) -> tuple[str, str, Scope | None]:
     entry = find_entry(name, entries) or find_entry(name, provider_plan(app).plan.get("providers") or [])
     if entry is None:
         from amplifier_foundation.errors import did_you_mean
-        from amplifier_foundation.settings import SettingsError
+        from amplifier_foundation.settings.scopes import SettingsError
 
         names = [str(known.get("id") or known.get("module")) for known in entries]
         hint = did_you_mean(name, names) if names else "add one with `amplifier provider add`"
