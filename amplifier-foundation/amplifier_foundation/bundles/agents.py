@@ -106,11 +106,12 @@ def resolve_agents(
 
 def agent_owner(path: Path, project: Path, home: Home) -> Owner:
     """Return whose file it is, by where it lies: only what is in the cache was fetched."""
-    if is_inside(path, home.cache):
+    real = path.resolve()
+    if real.is_relative_to(home.cache.resolve()):
         return "fetched"
-    if is_inside(path, project):
+    if real.is_relative_to(project.resolve()):
         return "project"
-    return "product" if is_inside(path, SHIPPED_NAMESPACE[1]) else "user"
+    return "product" if real.is_relative_to(SHIPPED_NAMESPACE[1].resolve()) else "user"
 
 
 class _NoAgentError(AgentError):

@@ -38,8 +38,11 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 def root_above(file: Path, limit: Path) -> Path | None:
     """Return the bundle file that `file` is nested under: the nearest other one upwards in `limit`, if there is one."""
+    real = file.resolve()
+    limit = limit.resolve()
     for folder in file.parents:
-        if not is_inside(folder, limit):
+        # Only below a link may the folders above a file lie elsewhere than written.
+        if not (folder if real == file else folder.resolve()).is_relative_to(limit):
             return None
         found = bundle_file_in(folder)
         if found is not None and found != file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,13 +180,15 @@ class BundleLoader:
 
     def _owner(self, path: Path) -> Owner:
         """Return whose a file is by where it lies; what was downloaded is nobody's here."""
-        if is_inside(path, SHIPPED_NAMESPACE[1]):
-            return "product"
-        if is_inside(path, self._home.cache):
-            return "fetched"
-        if is_inside(path, self._home.path) or self._project is None:
-            return "user"
-        return "project" if is_inside(path, self._project) else "user"
+        real = path.resolve()
+        return next((owner for folder, owner in self._owned_folders if real.is_relative_to(folder)), "user")
+
+    @cached_property
+    def _owned_folders(self) -> tuple[tuple[Path, Owner], ...]:
+        """The folders whose place says whose the files in them are, links followed; the first that fits decides."""
+        product, cache, home = SHIPPED_NAMESPACE[1].resolve(), self._home.cache.resolve(), self._home.path.resolve()
+        folders: tuple[tuple[Path, Owner], ...] = ((product, "product"), (cache, "fetched"), (home, "user"))
+        return folders if self._project is None else (*folders, (self._project.resolve(), "project"))
 
     def _limit(self, path: Path, owner: Owner) -> Path:
         """Return the folder to stay in when looking upwards from a local file for the root of its bundle."""
