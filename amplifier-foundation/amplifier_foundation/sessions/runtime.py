@@ -384,17 +384,16 @@ class SessionRuntime:
         if prepared.modules or was_used():
             from amplifier_foundation.sources.module_resolver import PreparedModules
 
-            await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules, self._elsewhere))
+            await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules, self._check_unprepared))
 
-    async def _elsewhere(self, module_id: str, hint: Any) -> Path | None:
+    def _check_unprepared(self, module_id: str) -> None:
         """Refuse a module that is loaded from another session's source; others may be installed."""
         found = of_other_session(module_id, self.prepared.modules.values())
-        if found is None:
-            return None
-        raise ImportError(
-            f"module {module_id!r} is loaded from {found}, for another session of this process: run this one in "
-            "another process"
-        )
+        if found is not None:
+            raise ImportError(
+                f"module {module_id!r} is loaded from {found}, for another session of this process: run this one in "
+                "another process"
+            )
 
     def _write_log(self, record: dict[str, Any]) -> None:
         assert self._log is not None

@@ -194,19 +194,19 @@ class Activator:
         """Return the folder with everything the units miss. Raises InstallError, FileBusyError and OSError."""
         from packaging.requirements import Requirement
 
+        from amplifier_foundation.sources.content import content_hash
         from amplifier_foundation.sources.install import (
             Installer,
             InstallError,
             content_key,
             fill_once,
             install_timeout,
-            tree_facts,
         )
         from amplifier_foundation.sources.requirements import installed_in
 
         requirements = sorted({str(requirement) for unit in units for requirement in unit.missing})
         projects = [unit.project for unit in units if unit.project.is_built]
-        facts = [*requirements, *(fact for project in projects for fact in tree_facts(project.root))]
+        facts = [*requirements, *(content_hash(project.root) for project in projects)]
         name = units[0].id if len(units) == 1 else "modules"
         folder = self._root / f"{_safe_name(name)}-{content_key(facts, self._python)}"
         entered = [Path(path) for path in sys.path if Path(path).parent == self._root and Path(path) != folder]

@@ -1,21 +1,17 @@
-"""Keep fetched sources: whole or not at all, made by one process at a time, used by all."""
+"""Keep fetched sources, each with a record of where it came from and what it held."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from amplifier_foundation.files import make_private, replace_file
+from amplifier_foundation.files import replace_file
 from amplifier_foundation.sources.content import META_NAME, content_hash
 from amplifier_foundation.sources.fetched import SourceError
+from amplifier_foundation.sources.staging import folder_lock, move_into_place, staging_folder
 from amplifier_kit.threads import in_thread
-
-#: How often a process looks whether another one has done with an entry, in seconds.
-_POLL: Final = 0.05
 
 
 class Origin(NamedTuple):
@@ -38,11 +34,11 @@ class Copy(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Tell whether somebody changed it in the cache."""
+        """Return whether it was changed in the cache."""
         return self.recorded is not None and self.recorded != self.sha256
 
 
-#: Brings a source into the given empty folder; what it raises is passed on, and the folder is removed.
+#: Fetches a source into an empty folder; what it raises is passed on, and the folder is removed.
 Maker = Callable[[Path], Awaitable[Origin]]
 
 
@@ -53,7 +49,7 @@ class Cache:
     folder: Path
 
     def entry(self, name: str, identity: str) -> CacheEntry:
-        """Return the place of one source: a name people recognise, and a hash of all that tells it from others."""
+        """Return the entry of one source: a recognisable name, and a hash of what identifies it."""
         import hashlib
         import re
 
@@ -64,12 +60,12 @@ class Cache:
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """The place of one source in the cache. It is there completely, or not at all."""
+    """The place of one source in the cache, which is there completely or not at all."""
 
     folder: Path
 
     async def read(self) -> Copy | None:
-        """Return the copy that is there, None when there is none that is complete; raise SourceError."""
+        """Return the complete copy that is there, None when there is none; raises SourceError."""
         return await in_thread(self._read)
 
     async def fill(
@@ -80,24 +76,27 @@ class CacheEntry:
         anew: bool = False,
         on_wait: Callable[[], None] = lambda: None,
     ) -> Copy:
-        """Return the copy, made when no other process made it meanwhile; with `anew` it is made in any case.
+        """Return the copy, fetched unless another process did so meanwhile; with `anew` it is fetched in any case.
 
-        `accept` is given the hash of a new copy and raises to refuse it. `on_wait` is called when another process is
-        at it. A new copy is built beside the entry and renamed, so that nobody ever sees a part of it. Raises what
-        `make` and `accept` raise, and SourceError when the cache cannot be written.
+        `accept` gets the hash of a new copy and raises to refuse it. `on_wait` is called when another process fetches
+        the source. Raises what `make` and `accept` raise, and SourceError when the cache cannot be written.
         """
-        async with self._held(on_wait):
-            if not anew and (copy := await self.read()) is not None:
-                return copy
-            await in_thread(lambda: _sweep(self.folder.parent, self.folder.name))
-            fresh = self._fresh()
-            try:
-                origin = await make(fresh)
-                sha256 = await in_thread(lambda: self._hash(fresh))
-                accept(sha256)
-                return await in_thread(lambda: self._place(fresh, origin, sha256))
-            finally:
-                await in_thread(lambda: _remove(fresh))
+        try:
+            async with folder_lock(self.folder, on_wait=on_wait):
+                if not anew and (copy := await self.read()) is not None:
+                    return copy
+                async with staging_folder(self.folder) as staging:
+                    fresh = staging / "content"
+                    fresh.mkdir()
+                    origin = await make(fresh)
+                    sha256 = await in_thread(lambda: self._hash(fresh))
+                    accept(sha256)
+                    return await in_thread(lambda: self._place(fresh, origin, sha256))
+        except OSError as error:
+            raise SourceError(
+                f"{self.folder.parent}: fetched sources cannot be saved there: {error.strerror or error}. "
+                "Make the folder writable, or set AMPLIFIER_HOME to one that is"
+            ) from error
 
     def _read(self) -> Copy | None:
         record = _record(self.folder)
@@ -118,16 +117,6 @@ class CacheEntry:
         except OSError as error:
             raise SourceError(f"{folder}: the cached source cannot be read: {error}") from error
 
-    def _fresh(self) -> Path:
-        import uuid
-
-        fresh = self.folder.with_name(f".{self.folder.name}.{uuid.uuid4().hex[:12]}.tmp")
-        try:
-            fresh.mkdir(mode=0o700)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        return fresh
-
     def _place(self, fresh: Path, origin: Origin, sha256: str) -> Copy:
         import json
         from datetime import UTC, datetime
@@ -140,55 +129,10 @@ class CacheEntry:
             "git_url": origin.url,
             "sha256": sha256,
         }
-        try:
-            _remove(fresh / META_NAME)  # a source may bring anything under this name, a folder even
-            replace_file(fresh / META_NAME, json.dumps(record, indent=2).encode() + b"\n", mode=0o644)
-            if self.folder.is_symlink() or self.folder.exists():
-                # Half-made by a program that builds in place, or to be made anew: put aside, swept later if need be.
-                aside = fresh.with_name(fresh.name.removesuffix(".tmp") + "old.tmp")
-                os.rename(self.folder, aside)
-                os.rename(fresh, self.folder)
-                _remove(aside)
-            else:
-                os.rename(fresh, self.folder)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        _remove(fresh / META_NAME)  # a source may bring anything under this name, even a folder
+        replace_file(fresh / META_NAME, json.dumps(record, indent=2).encode() + b"\n", mode=0o644)
+        move_into_place(fresh, self.folder)
         return copy
-
-    @asynccontextmanager
-    async def _held(self, on_wait: Callable[[], None]) -> AsyncIterator[None]:
-        """Hold the lock of this entry; a process that dies lets go of it."""
-        try:
-            make_private(self.folder.parent)
-            descriptor = _opened(self.folder.parent, self.folder.name)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        try:
-            await self._take(descriptor, on_wait)
-            yield
-        finally:
-            os.close(descriptor)
-
-    async def _take(self, descriptor: int, on_wait: Callable[[], None]) -> None:
-        import asyncio
-
-        is_told = False
-        while True:
-            try:
-                if _taken(descriptor):
-                    return
-            except OSError as error:  # a file system without locks
-                raise self._unwritable(error) from error
-            if not is_told:
-                on_wait()
-            is_told = True
-            await asyncio.sleep(_POLL)
-
-    def _unwritable(self, error: OSError) -> SourceError:
-        return SourceError(
-            f"{self.folder.parent}: fetched sources cannot be kept there: {error.strerror or error}. "
-            "Make the folder writable, or set AMPLIFIER_HOME to one that is"
-        )
 
 
 def _record(folder: Path) -> dict[str, Any] | None:
@@ -206,47 +150,10 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _opened(cache: Path, name: str) -> int:
-    return os.open(cache / f".{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _taken(descriptor: int) -> bool:
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _sweep(cache: Path, held: str) -> None:
-    """Remove what killed processes left: the unfinished folders of the entry that is held, and of all nobody holds."""
-    for leftover in cache.glob(".*.tmp"):
-        name = leftover.name[1:].rsplit(".", 2)[0]
-        if name == held:
-            _remove(leftover)
-            continue
-        try:
-            descriptor = _opened(cache, name)
-        except OSError:
-            continue  # the next one who can write here does it
-        try:
-            if _taken(descriptor):
-                _remove(leftover)
-        except OSError:
-            continue  # a file system without locks: it cannot be told whether anybody works there
-        finally:
-            os.close(descriptor)
-
-
 def _remove(path: Path) -> None:
     import shutil
 
     try:
-        path.unlink()
-    except FileNotFoundError:
-        pass
+        path.unlink(missing_ok=True)
     except OSError:  # a folder
-        # A process that outlived its parent may still be writing there; what stays is swept the next time.
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from amplifier_foundation.paths import Home
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import asyncio
 
     from amplifier_foundation.sources.fetched import Pin
-
-T = TypeVar("T")
 
 #: How many sources are fetched at the same time.
 AT_ONCE: Final = 16
@@ -63,7 +61,9 @@ class Fetcher:
         self._environ = environ
         self._on_progress = on_progress
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._copies: SharedWork[Copy] = SharedWork()
+        #: What became of each source that was asked for, so that parts of one repository are fetched together.
+        self._copies: dict[Hashable, Copy | SourceError] = {}
+        self._locks: dict[Hashable, asyncio.Lock] = {}
         #: Everything that was fetched through this object and is not local, by the source as it was asked for.
         self.fetched: dict[str, Fetched] = {}
         #: What the user should hear of, although nothing failed.
@@ -86,12 +86,31 @@ class Fetcher:
                 f"{source.shown}: is not in the lock file, and only locked sources may be used: run once without "
                 "--locked to record it"
             )
-        copy = await self._copies.get((source.kind, source.url, source.ref, pin), lambda: self._copy(source, pin))
+        copy = await self._shared_copy(source, pin)
         fetched = Fetched(
             uri, _asked_part(copy, source), copy.folder, source.kind, commit=copy.origin.commit, sha256=copy.sha256
         )
         self.fetched[uri] = fetched
         return fetched
+
+    async def _shared_copy(self, source: SourceUri, pin: Pin | None) -> Copy:
+        """Return the copy of a source, fetched by the first caller; those that wait for it share a failure, too."""
+        import asyncio
+
+        key = (source.kind, source.url, source.ref, pin)
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        has_waited = lock.locked()
+        async with lock:
+            known = self._copies.get(key)
+            if known is None or (isinstance(known, SourceError) and not has_waited):
+                try:
+                    self._copies[key] = await self._copy(source, pin)
+                except SourceError as error:
+                    self._copies[key] = error
+            copy = self._copies[key]
+        if isinstance(copy, SourceError):
+            raise type(copy)(str(copy)) from copy
+        return copy
 
     async def _copy(self, source: SourceUri, pin: Pin | None) -> Copy:
         """Return the whole of a source from the cache, fetched when it is not there."""
@@ -167,12 +186,9 @@ class Fetcher:
         if source.kind == "http":
             await download(source.url, folder / _file_name(source.url), self._environ)
         elif source.is_remote:
-            packed = folder.with_name(folder.name.removesuffix(".tmp") + "zip.tmp")
-            try:
-                await download(source.url, packed, self._environ)
-                await _unpack(packed, folder, source)
-            finally:
-                packed.unlink(missing_ok=True)
+            packed = folder.with_name("archive.zip")
+            await download(source.url, packed, self._environ)
+            await _unpack(packed, folder, source)
         else:
             await _unpack(_local_archive(source), folder, source)
         return Origin(url, "", None)
@@ -263,57 +279,3 @@ def _file_hash(path: Path, source: SourceUri) -> str:
         raise SourceNotFoundError(f"{source.shown}: there is no file {path}") from error
     except OSError as error:
         raise SourceError(f"{source.shown}: cannot be read: {error}") from error
-
-
-class SharedWork(Generic[T]):
-    """Share work by key: callers join running work, get the result of finished work, and retry failed work.
-
-    It belongs to one event loop.
-    """
-
-    def __init__(self) -> None:
-        self._pieces: dict[Hashable, _Piece[T]] = {}
-
-    async def get(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of the work for `key`; raises what it raises.
-
-        A cancelled caller does not disturb the others; when the last one is cancelled, the work is cancelled and has
-        ended before this returns.
-        """
-        import asyncio
-
-        piece = self._pieces.get(key)
-        if piece is None:
-            piece = self._pieces[key] = _Piece(asyncio.ensure_future(work()))
-        piece.waiting += 1
-        try:
-            return await asyncio.shield(piece.task)
-        except BaseException:
-            if piece.waiting == 1 and self._pieces.get(key) is piece:
-                del self._pieces[key]
-                await _ended(piece.task)
-            raise
-        finally:
-            piece.waiting -= 1
-
-
-class _Piece(Generic[T]):
-    """One piece of work, and how many callers wait for it."""
-
-    def __init__(self, task: asyncio.Task[T]) -> None:
-        self.task = task
-        self.waiting = 0
-
-
-async def _ended(task: asyncio.Task[Any]) -> None:
-    """Cancel work that no caller waits for, and wait until it has cleaned up."""
-    import asyncio
-
-    task.cancel()
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            pass  # the caller is being cancelled already
-    if not task.cancelled():
-        task.exception()  # looked at, so that asyncio does not complain about it

@@ -1,7 +1,6 @@
 """Install distributions with uv into folders beside the program: each folder is complete or absent.
 
-A folder is named after a hash of everything that decides its content. It is filled in a staging folder, under a lock,
-and renamed into place, so a killed process leaves nothing that could be mistaken for an installation.
+A folder is named after a hash of everything that decides its content.
 """
 
 from __future__ import annotations
@@ -9,27 +8,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import sys
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.files import FileBusyError, locked
+from amplifier_foundation.sources.staging import folder_lock, move_into_place, staging_folder
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
 #: Seconds one installation may take unless $AMPLIFIER_INSTALL_TIMEOUT_S says otherwise.
 DEFAULT_TIMEOUT: Final = 600.0
 TIMEOUT_VARIABLE: Final = "AMPLIFIER_INSTALL_TIMEOUT_S"
-_POLL: Final = 0.05
-_STAGING: Final = ".staging."
 _SHOWN_LINES: Final = 20
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@]+@")
-_NOT_CODE: Final = frozenset({".git", "__pycache__", ".amplifier_cache_meta.json"})
 
 
 class InstallError(FoundationError):
@@ -115,18 +108,6 @@ def content_key(facts: Iterable[str | bytes], python: str = sys.executable) -> s
     return digest.hexdigest()[:16]
 
 
-def tree_facts(folder: Path) -> list[str | bytes]:
-    """Return names and content of every file of a project that has to be built."""
-    facts: list[str | bytes] = []
-    for path, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _NOT_CODE)
-        for name in sorted(set(files) - _NOT_CODE):
-            file = Path(path) / name
-            facts.append(file.relative_to(folder).as_posix())
-            facts.append(file.read_bytes() if file.is_file() else b"")
-    return facts
-
-
 async def fill_once(
     folder: Path, fill: Callable[[Path], Awaitable[Path]], is_usable: Callable[[Path], bool], timeout: float
 ) -> None:
@@ -137,62 +118,11 @@ async def fill_once(
     """
     if is_usable(folder):
         return
-    async with _locked(folder, timeout):
+    async with folder_lock(folder, timeout):
         if is_usable(folder):
             return  # another process did it while this one waited
-        _remove_abandoned(folder)
-        staging = folder.with_name(f"{_STAGING}{folder.name}")
-        staging.mkdir()
-        try:
-            _move(await fill(staging), folder, staging / "outdated")
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-
-
-def _move(filled: Path, folder: Path, outdated: Path) -> None:
-    if folder.exists():
-        os.rename(folder, outdated)
-    os.rename(filled, folder)
-
-
-@asynccontextmanager
-async def _locked(folder: Path, timeout: float) -> AsyncIterator[None]:
-    import asyncio
-
-    end = time.monotonic() + timeout
-    while True:
-        lock = locked(_lock_file(folder), timeout=0)
-        try:
-            lock.__enter__()
-            break
-        except FileBusyError:
-            if time.monotonic() >= end:
-                raise FileBusyError(
-                    f"{folder}: another process has been installing for {timeout:g} s: wait for it, or end it"
-                ) from None
-        await asyncio.sleep(_POLL)  # not in a thread: a cancelled caller must not get the lock afterwards
-    try:
-        yield
-    finally:
-        lock.__exit__(None, None, None)
-
-
-def _remove_abandoned(mine: Path) -> None:
-    """Remove the staging folders of killed processes: those whose lock is free, and `mine`, whose lock is held here."""
-    for staging in mine.parent.glob(f"{_STAGING}*"):
-        folder = staging.with_name(staging.name.removeprefix(_STAGING))
-        if folder == mine:
-            shutil.rmtree(staging, ignore_errors=True)
-            continue
-        try:
-            with locked(_lock_file(folder), timeout=0):
-                shutil.rmtree(staging, ignore_errors=True)
-        except (FileBusyError, OSError):
-            continue  # another process is installing there, or it is not ours to remove
-
-
-def _lock_file(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.lock")
+        async with staging_folder(folder) as staging:
+            move_into_place(await fill(staging), folder)
 
 
 def _has_writable_cache(environ: Mapping[str, str]) -> bool:

@@ -1,23 +1,18 @@
-"""Tell the kernel where prepared modules lie, and find modules that are named by nothing but their id."""
+"""Give the kernel the folders of prepared modules, and find the folders of modules that are named by id alone."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
 from amplifier_core.module_sources import ModuleSource
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
 
-if TYPE_CHECKING:
-    import asyncio
-
-#: Asked for a module that was not prepared, with the plan's `source`; None when it does not know the module either.
-Fallback = Callable[[str, Any], Awaitable["Path | None"]]
 #: Who put a module where it was found.
 FoundBy = Literal["environment", "project", "user"]
 
@@ -52,10 +47,10 @@ class PreparedModules:
     An unknown id raises the kernel's ModuleNotFoundError, upon which its loader looks at what is installed.
     """
 
-    def __init__(self, paths: Mapping[str, Path], fallback: Fallback | None = None) -> None:
+    def __init__(self, paths: Mapping[str, Path], check: Callable[[str], None] = lambda module_id: None) -> None:
+        """`check` is called before the loader looks for a module that was not prepared, and raises to refuse it."""
         self._sources = {module_id: FolderSource(path) for module_id, path in paths.items()}
-        self._fallback = fallback
-        self._asking: dict[str, asyncio.Lock] = {}
+        self._check = check
 
     def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> FolderSource:
         """Return where a prepared module lies; raise the kernel's ModuleNotFoundError for any other."""
@@ -67,17 +62,9 @@ class PreparedModules:
         return source
 
     async def async_resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> FolderSource:
-        """Return where a module lies, asking the fallback once for one that was not prepared; raises as `resolve`."""
-        if module_id in self._sources or self._fallback is None:
-            return self.resolve(module_id, source_hint, profile_hint)
-        import asyncio
-
-        async with self._asking.setdefault(module_id, asyncio.Lock()):
-            if module_id not in self._sources:
-                hint = source_hint if source_hint is not None else profile_hint
-                path = await self._fallback(module_id, hint)
-                if path is not None:
-                    self._sources[module_id] = FolderSource(path)
+        """Return where a prepared module lies; raises what `check` raises, and as `resolve`."""
+        if module_id not in self._sources:
+            self._check(module_id)
         return self.resolve(module_id, source_hint, profile_hint)
 
     def get_module_source(self, module_id: str) -> str | None:

@@ -164,7 +164,6 @@ async def test_leftovers_of_killed_processes_are_swept(tmp_path: Path, entry: Ca
     other = Cache(cache).entry("other", "x")
     for name in (entry.folder.name, "gone-0123456789abcdef"):
         (cache / f".{name}.0123456789ab.tmp" / "sub").mkdir(parents=True)
-        (cache / f".{name}.0123456789abzip.tmp").write_bytes(b"")
 
     async def sweeping(folder: Path) -> Origin:
         await entry.fill(make)
@@ -199,7 +198,7 @@ async def test_a_home_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     """Where nothing can be kept, the error names the folder and the way out."""
     (tmp_path / "home").write_bytes(b"")
 
-    with pytest.raises(SourceError, match=r"home/cache: .*cannot be kept.*set AMPLIFIER_HOME"):
+    with pytest.raises(SourceError, match=r"home/cache: .*cannot be saved.*set AMPLIFIER_HOME"):
         await Cache(tmp_path / "home" / "cache").entry("r", "x").fill(make)
 
 
@@ -210,7 +209,7 @@ async def test_a_complete_entry_is_used_in_a_read_only_home(entry: CacheEntry) -
     entry.folder.parent.chmod(0o500)
     try:
         assert await entry.read() is not None
-        with pytest.raises(SourceError, match="cannot be kept"):
+        with pytest.raises(SourceError, match="cannot be saved"):
             await Cache(entry.folder.parent).entry("other", "x").fill(make)
     finally:
         entry.folder.parent.chmod(0o700)

@@ -50,6 +50,21 @@ async def test_a_failed_fetch_can_be_tried_again(home: Home, environ: Environ, r
     assert (await fetcher.fetch(uri)).commit == repository.git("rev-parse", "later")
 
 
+async def test_callers_that_wait_share_a_failure(home: Home, environ: Environ, server: Any) -> None:
+    """A file that is missing is asked for once, however many callers want it; a cancelled one disturbs no other."""
+    server.answers["/b.md"] = [(404, {}, b"")]
+    fetcher = Fetcher(home, environ=environ)
+    callers = [asyncio.ensure_future(fetcher.fetch(f"{server.url}/b.md")) for _ in range(5)]
+    await asyncio.sleep(0)
+    callers[2].cancel()
+
+    results = await asyncio.gather(*callers, return_exceptions=True)
+
+    assert [isinstance(result, asyncio.CancelledError) for result in results] == [False, False, True, False, False]
+    assert all(isinstance(results[index], SourceError) for index in (0, 1, 3, 4))
+    assert len(server.asked) == 1
+
+
 async def test_offline_uses_the_cache_alone(home: Home, environ: Environ, server: Any) -> None:
     """Without the network what is in the cache is used, and the rest is an error that says what to run."""
     (server.folder / "b.md").write_bytes(b"x")
@@ -105,7 +120,7 @@ async def test_an_unwritable_home(home: Home, environ: Environ, repository: Any)
     """A home that cannot hold a cache is an error that names it."""
     home.path.write_bytes(b"")
 
-    with pytest.raises(SourceError, match="fetched sources cannot be kept there"):
+    with pytest.raises(SourceError, match="fetched sources cannot be saved there"):
         await Fetcher(home, environ=environ).fetch(repository.uri)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -64,22 +62,16 @@ def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
         PreparedModules({"tool-x": tmp_path / "gone"}).resolve("tool-x").resolve()
 
 
-async def test_the_fallback_is_asked_once(tmp_path: Path) -> None:
-    """Several that need the same module at the same time wait for one answer; what it does not know is not found."""
-    asked: list[tuple[str, Any]] = []
+async def test_a_module_that_was_not_prepared_can_be_refused(tmp_path: Path) -> None:
+    """The check is asked about modules that were not prepared, and what it raises is what the loader gets."""
 
-    async def fallback(module_id: str, hint: Any) -> Path | None:
-        asked.append((module_id, hint))
-        await asyncio.sleep(0)
-        return tmp_path if module_id == "tool-late" else None
+    def refuse(module_id: str) -> None:
+        raise ImportError(f"{module_id} belongs to another session")
 
-    modules = PreparedModules({}, fallback)
-    found = await asyncio.gather(*(modules.async_resolve("tool-late", "git+u") for _ in range(3)))
-    assert [source.resolve() for source in found] == [tmp_path] * 3
-    assert asked == [("tool-late", "git+u")]
-    with pytest.raises(SourceNotFoundError):
-        await modules.async_resolve("tool-never", profile_hint="git+v")
-    assert asked[1:] == [("tool-never", "git+v")]
+    modules = PreparedModules({"tool-x": tmp_path}, refuse)
+    assert (await modules.async_resolve("tool-x")).resolve() == tmp_path
+    with pytest.raises(ImportError, match="tool-y belongs to another session"):
+        await modules.async_resolve("tool-y")
 
 
 def test_the_variable_wins_then_the_project_then_the_home(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.sources.install import content_key, tree_facts
+from amplifier_foundation.sources.install import content_key
 
 _facts = st.lists(st.binary(max_size=8) | st.text(max_size=8), max_size=5)
 
@@ -39,16 +39,3 @@ def test_the_interpreter_counts_by_path_and_age(tmp_path: Path) -> None:
     assert content_key(["x"], str(one)) != before
     with pytest.raises(FileNotFoundError):
         content_key([], str(tmp_path / "gone"))
-
-
-def test_a_tree_counts_by_names_and_content(tmp_path: Path) -> None:
-    """Every file of a tree counts, except what git and Python put there."""
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "x.py").write_text("1", encoding="utf-8")
-    first = tree_facts(tmp_path)
-    for name in (".git", "__pycache__"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x").touch()
-    assert tree_facts(tmp_path) == first
-    (tmp_path / "a" / "x.py").rename(tmp_path / "a" / "y.py")
-    assert tree_facts(tmp_path) != first

@@ -153,11 +153,11 @@ async def test_a_killed_installation_is_never_used_and_swept(
     killed.communicate()
     os.kill(int(pid), signal.SIGKILL)
     installed = home.cache / "installed"
-    assert list(installed.glob(".staging.*/site/*.dist-info")), "the test must leave something half-made"
+    assert list(installed.glob(".*.tmp/site/*.dist-info")), "the test must leave something half-made"
     add_wheel("leaf-of-tests", "1.0")
     activated = await Activator(home, environ=environ).activate([module])
     assert [path.name for path in activated.site_folders[-1].glob("leaf*.dist-info")] == ["leaf_of_tests-1.0.dist-info"]
-    assert list(installed.glob(".staging.*")) == []
+    assert list(installed.glob(".*.tmp")) == []
 
 
 async def test_leftovers_of_another_module_are_swept_but_not_its_work(
@@ -166,7 +166,7 @@ async def test_leftovers_of_another_module_are_swept_but_not_its_work(
     """An installation removes abandoned staging folders, and leaves alone those of running installations."""
     add_wheel("leaf-of-tests", "1.0")
     installed = home.cache / "installed"
-    abandoned = installed / ".staging.tool-gone-0123456789abcdef"
+    abandoned = installed / ".tool-gone-0123456789abcdef.x.tmp"
     abandoned.mkdir(parents=True)
 
     async def fill(staging: Path) -> Path:
@@ -202,7 +202,7 @@ async def test_a_hanging_installer_is_killed_with_everything_it_started(
     assert "AMPLIFIER_INSTALL_TIMEOUT_S" in str(caught.value)
     assert "still resolving" in str(caught.value)
     _wait_for_end([int(pid) for pid in _wait_for(pids)[0].split()])
-    assert list((home.cache / "installed").glob(".staging.*")) == []
+    assert list((home.cache / "installed").glob(".*.tmp")) == []
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf"])
