@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.compose import compose_bundle
+from amplifier_app_cli.commands.bundle.show import safe
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.plan.prepare import Composition
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.bundles.agents import AgentError, agent_declared_by, discover_agents
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.plan.prepare import Composition
 
 _BUNDLE_OPTION: Final = click.option(
     "-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here."
@@ -44,9 +48,6 @@ def list_agents(bundle: str | None, output_format: str) -> None:
       amplifier agents list
       amplifier agents list --bundle minimal
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_app_cli.ui.table import table, terminal_width
-
     composition = compose_bundle(bundle)
     rows = [_row(composition, name, agent) for name, agent in _roster(composition).items()]
     if output_format == "json":
@@ -74,10 +75,6 @@ def show(name: str, bundle: str | None, output_format: str) -> None:
       amplifier agents show explorer
       amplifier agents show amplifier:explorer
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_app_cli.commands.bundle.show import safe
-    from amplifier_app_cli.ui.plain import plain
-
     composition = compose_bundle(bundle)
     roster = _roster(composition)
     name = _found(composition, roster, name)
@@ -99,10 +96,6 @@ def dirs(output_format: str) -> None:
     Examples:
       amplifier agents dirs
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_app_cli.ui.table import table, terminal_width
-    from amplifier_foundation.bundles.agents import discover_agents
-
     app = current_app()
     composition = compose_bundle()
     places = [("project", app.project / ".amplifier" / "agents"), ("user", app.home.path / "agents")]
@@ -126,9 +119,6 @@ def _roster(composition: Composition) -> dict[str, Any]:
 
 def _found(composition: Composition, roster: Mapping[str, Any], name: str) -> str:
     """Return the whole name of an agent, as `delegate` finds it; raises AgentError with a hint."""
-    from amplifier_foundation.bundles.agents import AgentError
-    from amplifier_foundation.errors import did_you_mean
-
     ends = [known for known in roster if known.rpartition(":")[2] == name]
     if name in roster or len(ends) == 1:
         return name if name in roster else ends[0]
@@ -142,8 +132,6 @@ def _found(composition: Composition, roster: Mapping[str, Any], name: str) -> st
 
 
 def _row(composition: Composition, name: str, agent: Mapping[str, Any]) -> dict[str, Any]:
-    from amplifier_foundation.bundles.agents import agent_declared_by
-
     declared = agent_declared_by(composition.layers, name)
     meta = agent.get("meta")
     meta = meta if isinstance(meta, Mapping) else {}

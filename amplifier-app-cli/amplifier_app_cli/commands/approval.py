@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.app import current_app
+from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.approval.question import Line, Pages
+from amplifier_app_cli.ui.colour import Ink
+from amplifier_app_cli.ui.plain import on_one_line, visible
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from amplifier_app_cli.app import App
-    from amplifier_foundation.approvals.pending_calls import Answer, PendingCall
+from amplifier_app_cli.ui.say import say
+from amplifier_app_cli.ui.table import terminal_size
+from amplifier_foundation.approvals.answered_by import account_name
+from amplifier_foundation.approvals.pending_calls import Answer, PendingCall, PendingCalls, PendingCallsError
+from amplifier_foundation.sessions.store import SessionStore
 
 
 @click.group()
@@ -45,10 +48,6 @@ def list_calls(session: str | None, output_format: str) -> None:
       amplifier approval list
       amplifier approval list 3f2a --format json
     """
-    from amplifier_app_cli.ui.say import say
-    from amplifier_foundation.approvals.pending_calls import PendingCalls, PendingCallsError
-    from amplifier_foundation.sessions.store import SessionStore
-
     app = current_app()
     store = SessionStore(app.home)
     found = [store.find(session, app.project)] if session else list(store.list(app.project))
@@ -66,7 +65,6 @@ def list_calls(session: str | None, output_format: str) -> None:
     if not rows:
         app.inform("no call waits for an answer")
         return
-    from amplifier_app_cli.ui.plain import visible
 
     for session_id, call in rows:
         click.echo(visible(f"{call.id}  session {session_id[:8]}  {call.answer or 'waits'}  {call.asked}"))
@@ -116,10 +114,6 @@ def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) 
 def _answer(
     session: str, calls: tuple[str, ...], answer: Answer, note: str, output_format: str, *, is_read: bool = False
 ) -> None:
-    from amplifier_foundation.approvals.answered_by import account_name
-    from amplifier_foundation.approvals.pending_calls import PendingCalls, PendingCallsError
-    from amplifier_foundation.sessions.store import SessionStore
-
     app = current_app()
     found = SessionStore(app.home).find(session, app.project)
     pending, by = PendingCalls(found.folder), account_name()
@@ -142,10 +136,6 @@ def _answer(
 
 def _show(app: App, calls: Sequence[PendingCall], *, is_read: bool) -> None:
     """Show everything that is to be allowed; exit with code 1 if the person declines or stops reading."""
-    from amplifier_app_cli.ui.approval.question import Line, Pages
-    from amplifier_app_cli.ui.colour import Ink
-    from amplifier_app_cli.ui.table import terminal_size
-
     pages = Pages([Line(line) for call in calls for line in _lines(call)])
     if not app.can_ask or is_read:
         click.echo(pages.take(sys.maxsize, sys.maxsize, Ink(False)), err=True)
@@ -173,8 +163,6 @@ def _require(label: str, wanted: tuple[str, ...]) -> None:
 
 def _lines(call: PendingCall) -> list[str]:
     """Return the questions about a call and its input, each on one line with hidden characters visible."""
-    from amplifier_app_cli.ui.plain import on_one_line
-
     asked = [f"  {one.prompt}{f' {one.about}' if one.about else ''}" for one in call.questions]
     tool_input = json.dumps(call.tool_input, ensure_ascii=False)
     return [on_one_line(text) for text in (*asked, f"  {call.tool_name}: {tool_input}")]

@@ -11,6 +11,9 @@ from amplifier_app_cli.app import App
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ADDED_FOLDER, FOLDER, SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.settings.scopes import SCOPES, SettingsError
 
 Word = Literal["allowed", "denied"]
 
@@ -124,9 +127,6 @@ def _add(editor: SettingsEditor, word: Word, given: str, output_format: str) -> 
 
 
 def _remove(editor: SettingsEditor, word: Word, given: str, output_format: str) -> None:
-    from amplifier_foundation.errors import did_you_mean
-    from amplifier_foundation.settings.scopes import SettingsError
-
     app = editor.app
     path = _absolute(app, given)
     scope = editor.scope or "user"
@@ -156,7 +156,6 @@ def _list(editor: SettingsEditor, word: Word, output_format: str) -> None:
     if not listed:
         app.inform(f"settings name no {word} folders: `amplifier {word}-dirs add PATH` adds one")
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     rows = [(_absolute(app, item.path), item.scope, item.where) for item in listed]
     click.echo(table(("FOLDER", "SCOPE", "SET BY"), rows, terminal_width()))
@@ -164,8 +163,6 @@ def _list(editor: SettingsEditor, word: Word, output_format: str) -> None:
 
 def _listed(editor: SettingsEditor, word: Word) -> list[_Listed]:
     """Return the folders of every scope, the weakest first: such lists are joined, so all of them count."""
-    from amplifier_foundation.settings.scopes import SCOPES
-
     places = [place for setting in _SETTINGS for place in editor.places(setting.at({"word": word}))]
     return [
         _Listed(str(item), place.scope, place.where)
@@ -176,8 +173,6 @@ def _listed(editor: SettingsEditor, word: Word) -> list[_Listed]:
 
 def _absolute(app: App, given: str) -> Path:
     """Return the folder that is meant, with links followed as the tool does; raises SettingsError."""
-    from amplifier_foundation.settings.scopes import SettingsError
-
     try:
         return (app.project / Path(given).expanduser()).resolve()
     except (RuntimeError, ValueError) as error:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import platform
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
-from amplifier_app_cli import exits
+from amplifier_app_cli import __version__, exits
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.reset import readable
+from amplifier_app_cli.commands.version import first_party_versions
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.providers.known import all_key_names
+from amplifier_app_cli.providers.plan import environ_with_keys, options_of, provider_plan
+from amplifier_app_cli.ui.layout import folded
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_app_cli.ui.table import terminal_width
+from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -57,8 +69,6 @@ def doctor(output_format: str) -> None:
 
     Nothing is fetched. The exit code is 1 when a check fails; warnings do not count.
     """
-    from amplifier_app_cli.ui.streams import guarded_stdout
-
     app = current_app()
     with guarded_stdout():
         findings = list(_findings(app))
@@ -72,10 +82,6 @@ def doctor(output_format: str) -> None:
 
 
 def _print(findings: list[Finding]) -> None:
-    from amplifier_app_cli.ui.layout import folded
-    from amplifier_app_cli.ui.plain import plain
-    from amplifier_app_cli.ui.table import terminal_width
-
     width = max(len(finding.check) for finding in findings)
     indent = len(f"{'':<5} {'':<{width}}  ")
     room = max((terminal_width() or sys.maxsize) - indent, _NARROWEST)
@@ -103,7 +109,6 @@ def _findings(app: App) -> Iterator[Finding]:
         ("index", _index),
         ("programs", _programs),
     )
-    from amplifier_foundation.errors import FoundationError
 
     for name, check in checks:
         try:
@@ -113,8 +118,6 @@ def _findings(app: App) -> Iterator[Finding]:
 
 
 def _python(app: App) -> Iterator[Finding]:
-    import platform
-
     detail = f"{platform.python_version()} ({sys.executable})"
     if sys.version_info < _OLDEST_PYTHON:
         yield Finding("python", "fail", detail, "install Python 3.11 or newer, and the program with it")
@@ -123,9 +126,6 @@ def _python(app: App) -> Iterator[Finding]:
 
 
 def _packages(app: App) -> Iterator[Finding]:
-    from amplifier_app_cli import __version__
-    from amplifier_app_cli.commands.version import first_party_versions
-
     versions = first_party_versions()
     others = {name: version for name, version in versions.items() if version != __version__}
     if others:
@@ -148,10 +148,6 @@ def _home(app: App) -> Iterator[Finding]:
 
 
 def _disk(app: App) -> Iterator[Finding]:
-    import shutil
-
-    from amplifier_app_cli.commands.reset import readable
-
     free = shutil.disk_usage(_nearest(app.home.path)).free
     status: Literal["ok", "warn", "fail"] = "fail" if free < _TOO_LITTLE else "warn" if free < _LITTLE else "ok"
     remedy = "" if status == "ok" else "make room: `amplifier session cleanup`, `amplifier reset --remove cache`"
@@ -171,8 +167,6 @@ def _settings(app: App) -> Iterator[Finding]:
 
 
 def _keys(app: App) -> Iterator[Finding]:
-    from amplifier_app_cli.providers.known import all_key_names
-
     try:
         mode = app.home.keys.stat().st_mode & 0o777
     except (FileNotFoundError, NotADirectoryError):
@@ -189,8 +183,6 @@ def _bundle(app: App) -> Iterator[Finding]:
     """Compose the bundle and load every module of it; what an untrusted project names is not loaded."""
     import asyncio
 
-    from amplifier_app_cli.providers.plan import environ_with_keys, options_of
-    from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.prepare import compose
 
     environ, _ = environ_with_keys(app)
@@ -228,8 +220,6 @@ def _unavailable(check: str, error: Exception) -> Finding:
 
 async def _load_all(composition: Composition, options: Any) -> tuple[int, list[str]]:
     """Load every module of the plan without mounting any; return how many there are, and a line for each that fails."""
-    import logging
-
     from amplifier_core import AmplifierSession
     from amplifier_foundation.plan.import_path import hold
     from amplifier_foundation.plan.prepare import activate
@@ -264,8 +254,6 @@ def _module_entries(plan: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def _provider(app: App) -> Iterator[Finding]:
-    from amplifier_app_cli.providers.plan import provider_plan
-
     choice = provider_plan(app).choose(app)
     said = f"{choice.provider}{f', model {choice.model}' if choice.model else ''} ({choice.why})"
     if choice.unset:
@@ -278,7 +266,6 @@ def _provider(app: App) -> Iterator[Finding]:
 def _mcp(app: App) -> Iterator[Finding]:
     """Name the MCP servers that a run would start; none is started here."""
     from amplifier_app_cli.commands.mcp_servers import named_servers
-    from amplifier_app_cli.providers.plan import provider_plan
 
     found = named_servers(app, provider_plan(app).plan)
     for problem in found.problems:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.app import current_app
+from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.providers.choice import ProviderChoiceError, first_priority
+from amplifier_app_cli.providers.known import require_provider
+from amplifier_app_cli.providers.plan import provider_plan
+from amplifier_app_cli.providers.settings import ModuleMissingError, ProviderEntry, require_module, write_entry
+from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor
+from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -59,8 +65,6 @@ def init(
 
     At a terminal, what is not given is asked for. Doing it again changes nothing that is as wanted already.
     """
-    from amplifier_app_cli.providers.known import require_provider
-
     app = current_app()
     if key_from_env and key_stdin:
         raise click.UsageError("give --key-from-env or --key-stdin, not both")
@@ -80,10 +84,7 @@ def init(
 
 def _asked(app: App, wishes: _Wishes) -> _Wishes:
     """Ask for what was not given."""
-    from dataclasses import replace
-
     from amplifier_app_cli.commands.provider.configure import ask_for_type
-    from amplifier_app_cli.providers.known import require_provider
 
     provider = wishes.provider or require_provider(ask_for_type(app))
     model = wishes.model
@@ -99,9 +100,6 @@ def _asked(app: App, wishes: _Wishes) -> _Wishes:
 
 def _check(app: App, wishes: _Wishes) -> None:
     """End the command, before anything is written, when something that is wanted cannot be had."""
-    from amplifier_app_cli.providers.settings import ModuleMissingError, require_module
-    from amplifier_app_cli.ui.say import complain
-
     if wishes.key_from_env and not app.environ.get(wishes.key_from_env, "").strip():
         raise click.UsageError(f"{wishes.key_from_env} is not set in the environment")
     if wishes.provider is not None:
@@ -120,8 +118,6 @@ def _check(app: App, wishes: _Wishes) -> None:
 def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
     """Write what is wanted, and return what of it is different now."""
     from amplifier_app_cli.commands.provider.configure import keep_key
-    from amplifier_app_cli.providers.settings import ProviderEntry, write_entry
-    from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor
 
     editor = SettingsEditor(app, "user")
     done: list[tuple[str, bool]] = []
@@ -139,7 +135,6 @@ def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
 def _config(app: App, known: KnownProvider, wishes: _Wishes) -> dict[str, Any]:
     """Return the settings of the provider: it comes before all others that are configured."""
     from amplifier_app_cli.commands.provider.configure import with_address
-    from amplifier_app_cli.providers.choice import first_priority
 
     entries = app.settings.get("config.providers") or []
     config: dict[str, Any] = {
@@ -163,10 +158,6 @@ def _reference(app: App, bundle: str) -> str:
 
 def _say_what_is_next(app: App, provider: KnownProvider | None) -> None:
     """Say which provider answers from now on, and what to run: what is missing for `provider` first."""
-    from amplifier_app_cli.app import App
-    from amplifier_app_cli.providers.choice import ProviderChoiceError
-    from amplifier_app_cli.providers.plan import provider_plan
-
     fresh = App(app.is_quiet, app.no_input, app.is_verbose, app.environ)  # which has not read the settings yet
     found = provider_plan(fresh)
     app.warn(found.warnings)

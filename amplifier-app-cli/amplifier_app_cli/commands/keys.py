@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.app import current_app
+from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.providers.known import all_key_names
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
-    from amplifier_foundation.settings.keys import KeyStore
+from amplifier_app_cli.ui.say import complain
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.settings.keys import KeyStore, check_name
 
 
 @click.group()
@@ -54,7 +54,6 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
             "the value of a key is never an argument, for it stays in the history of your shell: leave it out and type "
             "it when asked, or pipe it in. Consider a new key in place of the one you have just typed"
         )
-    from amplifier_foundation.settings.keys import check_name
 
     app = current_app()
     check_name(name)
@@ -79,8 +78,6 @@ def list_(output_format: str) -> None:
 
     Values are not shown, only the store of each and the last characters of long ones.
     """
-    from amplifier_app_cli.providers.known import all_key_names
-
     app = current_app()
     store = app.key_store()
     entries = store.list(all_key_names())
@@ -91,7 +88,6 @@ def list_(output_format: str) -> None:
     if not entries:
         app.inform("no keys: `amplifier keys set NAME` stores one, for example OPENAI_API_KEY")
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     rows = [(entry.name, entry.where, f"…{entry.tail}" if entry.tail else "") for entry in entries]
     click.echo(table(("NAME", "FROM", "ENDS IN"), rows, terminal_width()))
@@ -139,9 +135,6 @@ def _require(app: App, name: str, store: KeyStore) -> None:
     names = [entry.name for entry in store.list()]
     if name in names:
         return
-    from amplifier_app_cli.ui.say import complain
-    from amplifier_foundation.errors import did_you_mean
-    from amplifier_foundation.settings.keys import check_name
 
     check_name(name)
     hint = "it is in the environment, which this program does not change" if name in app.environ else ""

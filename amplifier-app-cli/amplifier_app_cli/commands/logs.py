@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.children.log_tree import read_tree
+from amplifier_app_cli.commands import logs_tree
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, json_text
-from amplifier_app_cli.ui.say import complain
-
-if TYPE_CHECKING:
-    from amplifier_foundation.sessions.metadata import SessionSummary
-    from amplifier_foundation.sessions.store import SessionStore, StoredSession
-    from amplifier_kit.log import LogLine
+from amplifier_app_cli.ui.say import complain, show_warnings
+from amplifier_app_cli.ui.streams import unwritten
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.paths import Home, current_project
+from amplifier_foundation.sessions.metadata import SessionSummary
+from amplifier_foundation.sessions.store import SessionStore, StoredSession
+from amplifier_kit.log import LogLine
 
 _SHOWN = 100
 
@@ -51,8 +55,6 @@ def logs(
       amplifier logs --verify 3f2a
       amplifier logs --tree --format json | jq '.children[] | [.agent, .end, .tree_cost_usd]'
     """
-    from amplifier_app_cli.ui.say import show_warnings
-
     show_warnings()
     if is_brief and (not as_tree or events or as_json or output_format == "json"):
         raise click.UsageError("--brief is for --tree, and goes with neither --event nor JSON")
@@ -96,10 +98,6 @@ def _verify(session: StoredSession, as_json: bool) -> None:
 
 
 def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None:
-    from amplifier_app_cli.children.log_tree import read_tree
-    from amplifier_app_cli.commands import logs_tree
-    from amplifier_foundation.errors import FoundationError
-
     store, found = _session(session)
     try:
         top = read_tree(found, store.descendants(found))
@@ -126,10 +124,6 @@ def _opened(session: str | None) -> StoredSession:
 
 
 def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:
-    from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.paths import Home, current_project
-    from amplifier_foundation.sessions.store import SessionStore
-
     try:
         home, project = Home.find(), current_project()
         store = SessionStore(home)
@@ -143,10 +137,6 @@ def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:
 
 def _unprinted(error: OSError) -> str:
     """Return what to say when it was the output that could not be written; nothing when it was the log."""
-    import errno
-
-    from amplifier_app_cli.ui.streams import unwritten
-
     return unwritten(error) if error.errno == errno.ENOSPC else ""
 
 

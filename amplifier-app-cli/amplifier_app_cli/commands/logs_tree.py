@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from amplifier_app_cli.children.log_tree import LogNode, lines_of
+from amplifier_app_cli.ui.layout import duration, summarize_input
 from amplifier_app_cli.ui.plain import plain
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.children.log_tree import LogNode
-    from amplifier_kit.log import LogLine
+from amplifier_app_cli.ui.records import print_json, print_json_line
+from amplifier_app_cli.ui.spending import price_text, usage_record
+from amplifier_kit.log import LogLine
 
 _STEP = "  "
 
@@ -22,8 +23,6 @@ def print_lines(top: LogNode, events: tuple[str, ...], readable: Callable[[LogLi
 
     The lines of children have the name of their agent, since several may run at the same time.
     """
-    from amplifier_app_cli.children.log_tree import lines_of
-
     for kind, node, line in lines_of(top):
         indent = _STEP * node.depth
         if line is not None:
@@ -36,8 +35,6 @@ def print_lines(top: LogNode, events: tuple[str, ...], readable: Callable[[LogLi
 
 def print_frame(top: LogNode) -> None:
     """Print how each session began and ended, one line each, in the order of time."""
-    from amplifier_app_cli.children.log_tree import lines_of
-
     for kind, node, line in lines_of(top):
         if line is None:
             _print_edge(kind, node)
@@ -50,9 +47,6 @@ def _print_edge(kind: str, node: LogNode) -> None:
 
 def print_records(top: LogNode, events: tuple[str, ...]) -> None:
     """Print the records of all logs, one JSON object per line, each with the `agent` and the `depth` of its session."""
-    from amplifier_app_cli.children.log_tree import lines_of
-    from amplifier_app_cli.ui.records import print_json_line
-
     for _, node, line in lines_of(top):
         if line is not None and (not events or line.event in events):
             print_json_line({**line.record, "agent": node.agent, "depth": node.depth})
@@ -60,9 +54,6 @@ def print_records(top: LogNode, events: tuple[str, ...]) -> None:
 
 def print_document(top: LogNode, events: tuple[str, ...]) -> None:
     """Print one JSON object: the session, its events, and its children in it, each with its calls, cost and end."""
-    from amplifier_app_cli.children.log_tree import lines_of
-    from amplifier_app_cli.ui.records import print_json
-
     shown: dict[str, list[Any]] = {node.session_id: [] for node in top.walk()}
     for _, node, line in lines_of(top):
         if line is not None and (not events or line.event in events):
@@ -83,8 +74,6 @@ def warnings_of(top: LogNode) -> Iterable[str]:
 
 
 def _record(node: LogNode) -> dict[str, Any]:
-    from amplifier_app_cli.ui.spending import usage_record
-
     tree, ending, calls = usage_record(node.tree_usage()), node.ending, node.by_parent.calls
     return {
         "session_id": None if node.is_refused else node.session_id,
@@ -110,8 +99,6 @@ def _record(node: LogNode) -> dict[str, Any]:
 
 
 def _beginning(node: LogNode) -> str:
-    from amplifier_app_cli.ui.layout import summarize_input
-
     calls = node.by_parent.calls
     parts = [f"{node.name} {'was refused' if node.is_refused else node.session_id}"]
     if calls:
@@ -130,9 +117,6 @@ def _shown(value: Any) -> Any:
 
 
 def _ending(node: LogNode) -> str:
-    from amplifier_app_cli.ui.layout import duration
-    from amplifier_app_cli.ui.spending import price_text
-
     ending, used = node.ending, node.tree_usage()
     took = _milliseconds(node)
     parts = [f"{node.name} {ending.word}{f': {ending.reason}' if ending.reason else ''}"]

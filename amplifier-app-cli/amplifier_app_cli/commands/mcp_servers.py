@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
+from amplifier_app_cli.app import App
+from amplifier_foundation.trust.store import TrustStore
 
 _MODULE: Final = "tool-mcp"
 _VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
@@ -31,8 +31,6 @@ class NamedServers:
 
 def named_servers(app: App, plan: Mapping[str, Any]) -> NamedServers:
     """Return the servers that the user, the project, the environment and the bundle name, the later ones in place."""
-    from amplifier_foundation.trust.store import TrustStore
-
     found = NamedServers()
     _take_file(found, found.servers, app.home.path / "mcp.json")
     is_trusted = TrustStore(app.home).state(app.project).trusted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.say import complain, say
+from amplifier_app_cli.ui.table import table
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.settings.keys import KeysError, KeyStore
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -49,8 +54,6 @@ def _categories(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in CATEGORIES:
-            from amplifier_foundation.errors import did_you_mean
-
             raise click.BadParameter(f"unknown category {name!r}: {did_you_mean(name, list(CATEGORIES))}")
     return names
 
@@ -183,8 +186,6 @@ def _check_home(app: App) -> None:
 
 
 def _refuse(why: str) -> NoReturn:
-    from amplifier_app_cli.ui.say import complain
-
     sys.exit(complain(exits.FAILURE, why))
 
 
@@ -196,9 +197,6 @@ def _sessions(projects: Path) -> Iterator[Path]:
 
 def _show(app: App, parts: list[_Part], wanted: Iterable[str]) -> None:
     """Say what there is, and what of it would go; it is for deciding."""
-    from amplifier_app_cli.ui.say import say
-    from amplifier_app_cli.ui.table import table
-
     rows = [
         (part.category, readable(part.bytes), "delete" if part.category in wanted else "keep", _TITLES[part.category])
         for part in parts
@@ -221,8 +219,6 @@ def readable(size: int) -> str:
 
 def _delete(app: App, doomed: list[_Part]) -> None:
     """Delete the parts; raises OSError, naming the file, for one that cannot be deleted."""
-    import shutil
-
     if any(part.category == "keys" for part in doomed):
         _empty_keyring(app)
     categories = [part.category for part in doomed]
@@ -236,8 +232,6 @@ def _delete(app: App, doomed: list[_Part]) -> None:
 
 def _empty_keyring(app: App) -> None:
     """Remove the keys that only the keyring holds: without the file they could not be found again."""
-    from amplifier_foundation.settings.keys import KeysError, KeyStore
-
     store = KeyStore(app.home, {})  # an environment would hide which keys are in the keyring
     try:
         for entry in store.list():

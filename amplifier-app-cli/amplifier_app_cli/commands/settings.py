@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SettingsEditor, report, scope_options
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.settings.edit import Edit
-    from amplifier_foundation.settings.settings import SettingOrigin
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.documents import parse_document
+from amplifier_foundation.errors import DocumentError, did_you_mean
+from amplifier_foundation.settings.edit import Edit
+from amplifier_foundation.settings.scopes import SettingsError, find, leaves, parts_of
+from amplifier_foundation.settings.secrets import masked
+from amplifier_foundation.settings.settings import SettingOrigin
 
 
 @click.group()
@@ -48,8 +56,6 @@ def get(key: str, editor: SettingsEditor, output_format: str) -> None:
 
     It is the merged value of all scopes, or that of a single scope when one is named.
     """
-    from amplifier_foundation.settings.secrets import masked
-
     parts = key_parts(key)
     value = masked(parts, _found(key, parts, _data(editor)))
     if output_format == "json":
@@ -102,8 +108,6 @@ def unset(key: str, editor: SettingsEditor, output_format: str) -> None:
 
     The value of a weaker scope applies again.
     """
-    from amplifier_foundation.settings.scopes import find
-
     parts = key_parts(key)
     edit = editor.unset(parts)
     if not edit.changed:
@@ -135,7 +139,6 @@ def list_(editor: SettingsEditor, output_format: str) -> None:
     if not origins:
         app.inform("nothing is set: `amplifier settings set KEY VALUE` sets something, `amplifier init` helps to start")
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     rows = [(origin.key, _text(origin.value), origin.scope) for origin in origins]
     click.echo(table(("KEY", "VALUE", "SCOPE"), rows, terminal_width()))
@@ -168,7 +171,6 @@ def explain(key: str | None, session: str | None, output_format: str) -> None:
     if output_format == "json":
         print_json([_record(origin) for origin in origins])
         return
-    from amplifier_app_cli.ui.plain import plain
 
     for origin in origins:
         click.echo(plain(f"{origin.key} = {_text(origin.value)}\n  set by {origin.scope}: {origin.where}"))
@@ -180,10 +182,6 @@ def explain(key: str | None, session: str | None, output_format: str) -> None:
 
 def key_parts(key: str) -> tuple[str, ...]:
     """Return the names of a dotted key; one in double quotes may have dots in it. Raises SettingsError."""
-    import re
-
-    from amplifier_foundation.settings.scopes import parts_of
-
     names = re.findall(r'(?:^|\.)(?:"([^"]*)"|([^."]*))(?=\.|$)', key)
     parts = tuple(quoted or bare for quoted, bare in names)
     is_whole = ".".join(f'"{quoted}"' if quoted else bare for quoted, bare in names) == key
@@ -195,8 +193,6 @@ def parse_value(text: str) -> Any:
 
     `on` and `3.10.1` are text. Raises SettingsError for a list or mapping that is malformed.
     """
-    import json
-
     try:
         return json.loads(text, parse_constant=_no_constant)
     except ValueError:
@@ -206,8 +202,6 @@ def parse_value(text: str) -> Any:
         return words[text.strip().lower()]
     if not text.lstrip().startswith(("[", "{")):
         return text
-    from amplifier_foundation.errors import DocumentError
-    from amplifier_foundation.settings.scopes import SettingsError
 
     try:
         return _from_yaml(text)
@@ -218,10 +212,6 @@ def parse_value(text: str) -> Any:
 
 
 def _from_yaml(text: str) -> Any:
-    from pathlib import Path
-
-    from amplifier_foundation.documents import parse_document
-
     return parse_document(Path("the value"), f"value: {text}".encode()).data["value"]
 
 
@@ -242,7 +232,6 @@ def _origins(editor: SettingsEditor) -> list[SettingOrigin]:
     settings = editor.settings
     if editor.scope is None:
         return settings.explain()
-    from dataclasses import replace
 
     own = tuple(pair for pair in settings.documents if pair[0] == editor.scope)
     return replace(settings, data=own[0][1].data if own else {}, documents=own).explain()
@@ -250,9 +239,6 @@ def _origins(editor: SettingsEditor) -> list[SettingOrigin]:
 
 def _found(key: str, parts: tuple[str, ...], data: dict[str, Any]) -> Any:
     """Return the value at a key; raises SettingsError with a hint when it is not set."""
-    from amplifier_foundation.errors import did_you_mean
-    from amplifier_foundation.settings.scopes import SettingsError, find, leaves
-
     value = find(data, parts)
     if value is not None:
         return value
@@ -263,11 +249,8 @@ def _found(key: str, parts: tuple[str, ...], data: dict[str, Any]) -> Any:
 
 def _text(value: Any) -> str:
     """Return a value for a person: text as it is, everything else as JSON."""
-    from amplifier_app_cli.ui.plain import plain
-
     if isinstance(value, str):
         return plain(value)
-    import json
 
     return plain(json.dumps(value, ensure_ascii=False, default=str))
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
 from typing import Any, Final, Literal
 
 import click
 
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.bundle.compose import compose_bundle, known_bundles
+from amplifier_app_cli.commands.bundle.show import safe
+from amplifier_app_cli.commands.module.add import written_source
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SOURCE, SettingsEditor, scope_options
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.errors import FoundationError, did_you_mean
+from amplifier_foundation.settings.scopes import SettingsError
+from amplifier_foundation.sources.module_resolver import find_module_folder
+from amplifier_foundation.sources.uri import without_secrets
 
 Kind = Literal["module", "bundle"]
 _KINDS: Final[tuple[Kind, ...]] = ("module", "bundle")
@@ -60,8 +70,6 @@ def add(name: str, uri: str, is_module: bool, is_bundle: bool, editor: SettingsE
       amplifier source add tool-web ~/src/tool-web
       amplifier source add team ./team --bundle --local
     """
-    from amplifier_app_cli.commands.module.add import written_source
-
     kind = _kind(editor.app, name, is_module, is_bundle)
     value = written_source(editor, uri)
     editor.add(SOURCE, value, kind=kind, name=name, source=_shown(value))
@@ -93,8 +101,6 @@ def list_sources(output_format: str) -> None:
     Examples:
       amplifier source list
     """
-    from amplifier_app_cli.ui.table import table, terminal_width
-
     app = current_app()
     overrides = _overrides(app)
     if output_format == "json":
@@ -117,10 +123,6 @@ def show(name: str, output_format: str) -> None:
     Examples:
       amplifier source show tool-web
     """
-    from amplifier_app_cli.commands.bundle.show import safe
-    from amplifier_app_cli.ui.plain import plain
-    from amplifier_foundation.settings.scopes import SettingsError
-
     app = current_app()
     places = [{**place, "source": safe("source", place["source"])} for place in _places(app, name)]
     if not places:
@@ -138,7 +140,6 @@ def _kind(app: App, name: str, is_module: bool, is_bundle: bool) -> Kind:
         raise click.UsageError("give --module or --bundle, not both")
     if is_module or is_bundle:
         return "module" if is_module else "bundle"
-    from amplifier_app_cli.commands.bundle.compose import known_bundles
 
     if "://" in name or known_bundles(app).find(name) is not None:
         return "bundle"
@@ -166,12 +167,6 @@ def _places(app: App, name: str) -> list[dict[str, Any]]:
 
 
 def _module_places(app: App, name: str) -> list[dict[str, Any]]:
-    from importlib.metadata import entry_points
-
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.sources.module_resolver import find_module_folder
-
     editor = SettingsEditor(app)
     found: list[dict[str, Any]] = []
     placed = find_module_folder(name, app.project, app.home, app.environ)
@@ -193,8 +188,6 @@ def _module_places(app: App, name: str) -> list[dict[str, Any]]:
 
 
 def _bundle_places(app: App, name: str) -> list[dict[str, Any]]:
-    from amplifier_app_cli.commands.bundle.compose import known_bundles
-
     found = [
         _place("bundle", place.value, place.where)
         for place in reversed(SettingsEditor(app).places(SOURCE.at({"kind": "bundle", "name": name})))
@@ -210,13 +203,9 @@ def _place(kind: str, source: str, where: str) -> dict[str, Any]:
 
 
 def _near(app: App, name: str) -> str:
-    from amplifier_foundation.errors import did_you_mean
-
     names = list(dict.fromkeys(one.id for one in _overrides(app)))
     return f": {did_you_mean(name, names)}" if names else ""
 
 
 def _shown(uri: str) -> str:
-    from amplifier_foundation.sources.uri import without_secrets
-
     return without_secrets(uri)

@@ -14,6 +14,9 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.say import complain, say
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -151,7 +154,6 @@ async def _compose(
     more: dict[Path, None],
     problems: list[str],
 ) -> None:
-    from amplifier_foundation.errors import FoundationError
     from amplifier_foundation.plan.prepare import Options, compose
     from amplifier_foundation.plan.project_files import code_in_project
 
@@ -168,8 +170,6 @@ async def _compose(
 
 def _show(sight: _Sight) -> None:
     """Say what would be trusted; this is for deciding, so it is said even when the user wants quiet."""
-    from amplifier_app_cli.ui.say import say
-
     if sight.trust.state == "changed":
         say(f"{sight.folder} was trusted; since then these changed: {', '.join(sight.trust.changed)}")
     for problem in sight.problems:
@@ -193,7 +193,6 @@ def _revoke(app: App, store: TrustStore, folder: Path, output_format: str) -> No
     if was_known:
         app.inform(f"{folder} is trusted no longer")
         return
-    from amplifier_app_cli.ui.say import complain
 
     sys.exit(complain(exits.FAILURE, f"{folder} was not trusted: `amplifier trust --list` prints what is"))
 
@@ -217,7 +216,6 @@ def _list(app: App, store: TrustStore, output_format: str) -> None:
     if not records:
         app.inform("no project is trusted: `amplifier trust [PATH]` trusts one")
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     rows = [(record.path, state.state, record.trusted_at, len(record.files)) for record, state in records]
     click.echo(table(("PROJECT", "STATE", "TRUSTED AT", "FILES"), rows, terminal_width()))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 import click
 
+from amplifier_app_cli import __version__
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.update import update_bundles
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option
 
@@ -27,8 +31,6 @@ def update(check_only: bool, yes: bool, trust: bool, output_format: str) -> None
       amplifier update --check-only
       amplifier update --yes
     """
-    from amplifier_app_cli.commands.bundle.update import update_bundles
-
     code = update_bundles([None], is_check=check_only, yes=yes, trust=trust, output_format=output_format)
     current_app().inform(f"the program itself: {_how()}")
     sys.exit(code)
@@ -36,11 +38,6 @@ def update(check_only: bool, yes: bool, trust: bool, output_format: str) -> None
 
 def _how() -> str:
     """Return the command that updates the program, by what installed it."""
-    from importlib.metadata import PackageNotFoundError, distribution
-    from pathlib import Path
-
-    from amplifier_app_cli import __version__
-
     if (Path(sys.prefix) / "uv-receipt.toml").is_file():
         command = "uv tool upgrade amplifier"
     elif "pipx" in Path(sys.prefix).parts:

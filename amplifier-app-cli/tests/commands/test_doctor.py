@@ -222,7 +222,7 @@ def test_home_that_cannot_be_written(run: Run, home: Path) -> None:
 def test_versions_that_differ(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of another release, and parts that are missing, are a failure that names them."""
     versions = {"amplifier-core": "2.9.0", "amplifier-kit": None}
-    monkeypatch.setattr("amplifier_app_cli.commands.version.first_party_versions", lambda: versions)
+    monkeypatch.setattr("amplifier_app_cli.commands.doctor.first_party_versions", lambda: versions)
     result = run("--format", "json")
     assert result.exit_code == 1
     assert "amplifier-core 2.9.0, amplifier-kit not installed" in _found(result, "packages")[0]["detail"]

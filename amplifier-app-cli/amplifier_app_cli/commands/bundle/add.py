@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import NoReturn
 
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_app_cli.commands.bundle.compose import compose_bundle, known_bundles
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, APP_BUNDLE, NAMED_BUNDLE, SettingsEditor, scope_options
+from amplifier_foundation.bundles.bundle import BundleNotFoundError
+from amplifier_foundation.bundles.loader import is_path
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.files import locked, replace_file
+from amplifier_foundation.settings.settings import read_settings_file
 
 
 @click.command()
@@ -27,9 +35,6 @@ def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> Non
       amplifier bundle add git+https://example.com/team/bundle@v1 -n team
       amplifier bundle add ./behaviors/review.yaml --app --project
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_foundation.bundles.loader import is_path
-
     _check_name(name)
     bundle = compose_bundle(uri).bundle
     called = name or bundle.name
@@ -72,8 +77,6 @@ def remove(name: str, is_app: bool, editor: SettingsEditor) -> None:
 
 def _check_name(name: str | None) -> None:
     """Raise UsageError for a name that would be read as a path or an address."""
-    import re
-
     if name is None:
         return
     if not re.fullmatch(r"[\w.-]+", name):
@@ -83,8 +86,6 @@ def _check_name(name: str | None) -> None:
 
 
 def _warn_of_hidden(app: App, name: str) -> None:
-    from amplifier_app_cli.commands.bundle.compose import known_bundles
-
     known = known_bundles(app).find(name)
     if known is None:
         return
@@ -96,8 +97,6 @@ def _warn_of_hidden(app: App, name: str) -> None:
 
 def _remove_from_sessions(editor: SettingsEditor, name: str) -> None:
     """Remove a bundle, given by its name or its address, from every session."""
-    from amplifier_foundation.settings.settings import read_settings_file
-
     document = read_settings_file(editor.file)
     added = ((document.data.get("bundle") or {}).get("added") or {}) if document is not None else {}
     # The file has paths as they were written, so its own names are looked up first.
@@ -110,10 +109,6 @@ def _remove_from_sessions(editor: SettingsEditor, name: str) -> None:
 
 def _remove_from_registry(app: App, name: str) -> bool:
     """Remove a name from the registry file, which other programs write too; return whether it had it."""
-    import json
-
-    from amplifier_foundation.files import locked, replace_file
-
     path = app.home.registry
     if not path.exists():
         return False
@@ -131,10 +126,6 @@ def _remove_from_registry(app: App, name: str) -> bool:
 
 
 def _not_added(app: App, name: str, elsewhere: str) -> NoReturn:
-    from amplifier_app_cli.commands.bundle.compose import known_bundles
-    from amplifier_foundation.bundles.bundle import BundleNotFoundError
-    from amplifier_foundation.errors import did_you_mean
-
     registry = known_bundles(app)
     known = registry.find(name)
     if known is not None and known.origin in ("project", "user"):

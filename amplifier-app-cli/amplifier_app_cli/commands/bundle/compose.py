@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
-
-if TYPE_CHECKING:
-    from amplifier_foundation.bundles.registry import BundleRegistry
-    from amplifier_foundation.plan.prepare import Composition, Options
+from amplifier_foundation.bundles.bundle import BundleError
+from amplifier_foundation.bundles.loader import is_path
+from amplifier_foundation.bundles.registry import BundleRegistry
+from amplifier_foundation.bundles.shipped import shipped_bundles
+from amplifier_foundation.plan.prepare import Composition, Options, compose
 
 Result = TypeVar("Result")
 
 
 def finished(work: Coroutine[Any, Any, Result]) -> Result:
     """Run something to its end; a signal stops it, with every program it started, and ends this one."""
-    import asyncio
-    import signal
-
     received: list[int] = []
 
     async def run() -> Result:
@@ -45,17 +45,11 @@ def finished(work: Coroutine[Any, Any, Result]) -> Result:
 
 def known_bundles(app: App) -> BundleRegistry:
     """Return what knows bundles by name, for looking them up; raises SettingsError."""
-    from amplifier_foundation.bundles.registry import BundleRegistry
-    from amplifier_foundation.bundles.shipped import shipped_bundles
-
     return BundleRegistry(app.home, app.project, app.settings.get("bundle.added") or {}, shipped_bundles())
 
 
 def reference_to(app: App, name: str) -> str:
     """Return a reference that means the bundle which lists call `name`, whatever characters that has."""
-    from amplifier_foundation.bundles.bundle import BundleError
-    from amplifier_foundation.bundles.loader import is_path
-
     try:
         if not is_path(name):
             return name
@@ -67,8 +61,6 @@ def reference_to(app: App, name: str) -> str:
 
 def options_for(bundle: str | None = None, **wishes: Any) -> Options:
     """Return what to prepare: the bundle of that name, or the one that runs here when none is named."""
-    from amplifier_foundation.plan.prepare import Options
-
     app = current_app()
     reference = reference_to(app, bundle) if bundle is not None else None
     return Options(app.home, app.project, bundle=reference, on_progress=app.inform, **wishes)
@@ -79,8 +71,6 @@ def compose_bundle(bundle: str | None = None) -> Composition:
 
     Modules are not fetched. Raises what `amplifier_foundation.plan.prepare.compose` raises.
     """
-    from amplifier_foundation.plan.prepare import compose
-
     composition = finished(compose(options_for(bundle)))
     current_app().warn(composition.warnings, "note")
     return composition

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.commands.bundle.compose import compose_bundle
+from amplifier_app_cli.commands.bundle.show import safe, safe_text
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.bundles.explain import Setting
+from amplifier_app_cli.ui.say import complain
+from amplifier_app_cli.ui.table import shortened, terminal_width
+from amplifier_foundation.bundles.explain import Setting
+from amplifier_foundation.bundles.explain import explain as explain_bundle
+from amplifier_foundation.errors import did_you_mean
 
 
 @click.command()
@@ -33,9 +39,6 @@ def explain(name: str | None, prefix: str | None, output_format: str) -> None:
       amplifier bundle explain --key tools.tool-bash
       amplifier bundle explain minimal --format json
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_foundation.bundles.explain import explain as explain_bundle
-
     composition = compose_bundle(name)
     bundle = composition.bundle
     settings = explain_bundle(bundle, composition.layers[len(bundle.layers) :])
@@ -53,11 +56,7 @@ def _is_below(key: str, prefix: str) -> bool:
 
 
 def _nothing(prefix: str, keys: list[str]) -> int:
-    from amplifier_app_cli.ui.say import complain
-    from amplifier_foundation.errors import did_you_mean
-
     places = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 2)}
-    import difflib
 
     near = difflib.get_close_matches(prefix, sorted(places), n=1)
     hint = did_you_mean(prefix, near or sorted({key.partition(".")[0] for key in keys}))
@@ -65,8 +64,6 @@ def _nothing(prefix: str, keys: list[str]) -> int:
 
 
 def _record(setting: Setting) -> dict[str, Any]:
-    from amplifier_app_cli.commands.bundle.show import safe
-
     key = setting.key
 
     def others(losers: Any) -> list[dict[str, Any]]:
@@ -83,10 +80,6 @@ def _record(setting: Setting) -> dict[str, Any]:
 
 
 def _lines(setting: Setting) -> Iterator[str]:
-    from amplifier_app_cli.commands.bundle.show import safe_text
-    from amplifier_app_cli.ui.plain import plain
-    from amplifier_app_cli.ui.table import shortened, terminal_width
-
     width = terminal_width()
 
     def fitted(text: str) -> str:

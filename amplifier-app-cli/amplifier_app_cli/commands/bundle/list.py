@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.bundle.compose import finished, known_bundles, reference_to
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from amplifier_foundation.bundles.registry import BundleRegistry
-    from amplifier_foundation.sources.fetcher import Fetcher
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.bundles.file import find_bundle_file, read_bundle_file
+from amplifier_foundation.bundles.loader import is_path, locate
+from amplifier_foundation.bundles.registry import BundleRegistry
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.paths import expanded
+from amplifier_foundation.plan.prepare import DEFAULT
+from amplifier_foundation.sources.fetched import OfflineError
+from amplifier_foundation.sources.fetcher import Fetcher
+from amplifier_foundation.sources.uri import without_secrets
 
 
 @dataclass
@@ -54,16 +61,12 @@ def list_bundles(with_included: bool, output_format: str) -> None:
       amplifier bundle list
       amplifier bundle list --all --format json
     """
-    from amplifier_app_cli.commands.bundle.compose import finished
-    from amplifier_foundation.sources.uri import without_secrets
-
     app = current_app()
     rows, warnings = finished(_listed(app, with_included))
     current_app().warn(warnings, "note")
     if output_format == "json":
         print_json([{**asdict(row), "reference": without_secrets(row.reference)} for row in rows])
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     cells = [(_mark(row), row.name, row.origin, row.version or "-", _about(row)) for row in rows]
     click.echo(table(("", "NAME", "ORIGIN", "VERSION", "DESCRIPTION"), cells, terminal_width()))
@@ -79,9 +82,6 @@ def _mark(row: ListedBundle) -> str:
 
 async def _listed(app: App, with_included: bool) -> tuple[list[ListedBundle], list[str]]:
     """Return the rows, described as far as that needs no network, and what could not be read on the way."""
-    from amplifier_app_cli.commands.bundle.compose import known_bundles
-    from amplifier_foundation.sources.fetcher import Fetcher
-
     registry = known_bundles(app)
     hidden = set() if with_included else _included_only(app)
     known = [one for one in registry.list() if one.origin != "registry" or one.name not in hidden]
@@ -95,8 +95,6 @@ async def _listed(app: App, with_included: bool) -> tuple[list[ListedBundle], li
 
 def _mark_used(rows: list[ListedBundle], app: App) -> None:
     """Mark the bundle that runs here; one that is named by its address or path gets another row."""
-    from amplifier_foundation.plan.prepare import DEFAULT
-
     active = str(app.settings.get("bundle.active") or DEFAULT)
     used = [(active, "active"), *((str(reference), "app") for reference in app.settings.get("bundle.app") or [])]
     for reference, mark in used:
@@ -110,10 +108,6 @@ def _mark_used(rows: list[ListedBundle], app: App) -> None:
 
 async def _describe(row: ListedBundle, registry: BundleRegistry, fetcher: Fetcher, app: App) -> None:
     """Read what the bundle says of itself, if it is on this machine."""
-    from amplifier_foundation.bundles.file import read_bundle_file
-    from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.sources.fetched import OfflineError
-
     try:
         file = await _file_of(row, registry, fetcher, app)
         document = read_bundle_file(file)
@@ -131,10 +125,6 @@ async def _describe(row: ListedBundle, registry: BundleRegistry, fetcher: Fetche
 
 
 async def _file_of(row: ListedBundle, registry: BundleRegistry, fetcher: Fetcher, app: App) -> Path:
-    from amplifier_app_cli.commands.bundle.compose import reference_to
-    from amplifier_foundation.bundles.file import find_bundle_file
-    from amplifier_foundation.bundles.loader import is_path, locate
-
     overrides = app.settings.get("sources.bundles") or {}
     reference = reference_to(app, row.name)
     file, uri = locate(reference, registry, app.project, overrides)
@@ -147,8 +137,6 @@ async def _file_of(row: ListedBundle, registry: BundleRegistry, fetcher: Fetcher
 
 
 def _local_place(app: App, path: str) -> Path:
-    from amplifier_foundation.paths import expanded
-
     return app.project / expanded(path)
 
 
@@ -163,8 +151,6 @@ def _included_only(app: App) -> set[str]:
 
 def _registered(app: App) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the entries of the registry file; looking up names reports a file that cannot be read."""
-    import json
-
     try:
         data = json.loads(app.home.registry.read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished, options_for
+from amplifier_app_cli.commands.bundle.sources import fetched_sources, read_pinned
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.plan.lock_file import BundleLock
-    from amplifier_foundation.plan.locks import LockPaths
-    from amplifier_foundation.plan.prepare import Composition, Options
+from amplifier_foundation.plan.lock_file import BundleLock, LockError, differences
+from amplifier_foundation.plan.locks import LockPaths
+from amplifier_foundation.plan.prepare import Composition, Options, prepare
+from amplifier_foundation.sources.uri import without_secrets
 
 
 @click.command()
@@ -34,10 +36,6 @@ def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> N
       amplifier bundle lock
       amplifier bundle lock --check
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished, options_for
-    from amplifier_app_cli.commands.bundle.sources import read_pinned
-    from amplifier_foundation.plan.lock_file import differences
-
     composition = compose_bundle(name)
     bundle, locks = composition.bundle.name, composition.locks
     before = after = read_pinned(locks, bundle)
@@ -63,8 +61,6 @@ def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> N
 
 def _missing(composition: Composition, before: BundleLock) -> list[str]:
     """Return what a lock that is written now would change: nothing is fetched to find out."""
-    from amplifier_app_cli.commands.bundle.sources import fetched_sources
-
     wanted = fetched_sources(composition)
     known = before.sources
     lines = [f"{uri}: not in the lock" for uri in sorted(wanted.keys() - known.keys())]
@@ -73,11 +69,6 @@ def _missing(composition: Composition, before: BundleLock) -> list[str]:
 
 async def _lock(options: Options, locks: LockPaths) -> None:
     """Fetch what is not fetched yet and write the locks; raise LockError when they are not written."""
-    from amplifier_app_cli.commands.bundle.sources import read_pinned
-    from amplifier_foundation.plan.lock_file import LockError
-    from amplifier_foundation.plan.prepare import prepare
-    from amplifier_foundation.sources.uri import without_secrets
-
     prepared = await prepare(options)
     current_app().warn(prepared.warnings, "note")
     written = {uri: pin.sha256 for uri, pin in read_pinned(locks, prepared.composed.name).sources.items()}
@@ -86,8 +77,6 @@ async def _lock(options: Options, locks: LockPaths) -> None:
 
 
 def _print(record: dict[str, Any], is_check: bool) -> None:
-    from amplifier_app_cli.ui.plain import plain
-
     for line in record["changes"]:
         click.echo(plain(line))
     if not record["sources"] and not record["changes"]:

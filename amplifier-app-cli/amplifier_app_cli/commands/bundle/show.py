@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from amplifier_app_cli.commands.bundle.compose import compose_bundle
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.plan.prepare import Composition
+from amplifier_app_cli.ui.table import shortened, terminal_width
+from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
+from amplifier_foundation.plan.prepare import Composition
+from amplifier_foundation.settings.secrets import masked
+from amplifier_foundation.sources.uri import without_secrets
 
 
 @click.command()
@@ -29,8 +34,6 @@ def show(name: str | None, output_format: str) -> None:
       amplifier bundle show minimal
       amplifier bundle show ./my-bundle --format json
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle
-
     composition = compose_bundle(name)
     if output_format == "json":
         print_json(_record(composition))
@@ -39,8 +42,6 @@ def show(name: str | None, output_format: str) -> None:
 
 
 def _record(composition: Composition) -> dict[str, Any]:
-    from amplifier_app_cli.commands.bundle.show import safe
-
     bundle, composed = composition.bundle, composition.composed
     return {
         "name": bundle.name,
@@ -70,9 +71,6 @@ def _record(composition: Composition) -> dict[str, Any]:
 
 
 def _lines(composition: Composition) -> Iterator[str]:
-    from amplifier_app_cli.ui.plain import plain
-    from amplifier_app_cli.ui.table import shortened, terminal_width
-
     width = terminal_width()
     for label, value in _facts(composition):
         line = " ".join(plain(f"{label:<14}{value}").split("\n"))
@@ -82,9 +80,6 @@ def _lines(composition: Composition) -> Iterator[str]:
 
 
 def _facts(composition: Composition) -> Iterator[tuple[str, str]]:
-    from amplifier_app_cli.commands.bundle.show import safe_text
-    from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
-
     bundle, composed = composition.bundle, composition.composed
     plan = composed.plan
     yield "name", f"{bundle.name} {bundle.version}"
@@ -114,8 +109,6 @@ def _rows(label: str, values: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _module(entry: Any) -> str:
-    from amplifier_app_cli.commands.bundle.show import safe_text
-
     if not isinstance(entry, Mapping):
         return str(entry or "none")
     name = str(entry.get("module", "?"))
@@ -126,22 +119,16 @@ def _module(entry: Any) -> str:
 
 def safe(key: str, value: Any) -> Any:
     """Return a value as it may be shown under a dotted key: secrets in clear and passwords in addresses are masked."""
-    from amplifier_foundation.settings.secrets import masked
-
     return masked(tuple(key.split(".")), _without_passwords(value))
 
 
 def safe_text(key: str, value: Any) -> str:
     """Return the same as one line of text."""
-    import json
-
     shown = safe(key, value)
     return shown if isinstance(shown, str) and "\n" not in shown else json.dumps(shown, ensure_ascii=False, default=str)
 
 
 def _without_passwords(value: Any) -> Any:
-    from amplifier_foundation.sources.uri import without_secrets
-
     if isinstance(value, str):
         return without_secrets(value) if "://" in value else value
     if isinstance(value, dict):

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
-if TYPE_CHECKING:
-    from amplifier_foundation.plan.lock_file import BundleLock
-    from amplifier_foundation.plan.locks import LockPaths
-    from amplifier_foundation.plan.prepare import Composition
-    from amplifier_foundation.sources.uri import SourceUri
+from amplifier_foundation.plan.lock_file import BundleLock
+from amplifier_foundation.plan.locks import LockPaths
+from amplifier_foundation.plan.prepare import Composition
+from amplifier_foundation.sources.fetched import SourceError
+from amplifier_foundation.sources.git import git_login
+from amplifier_foundation.sources.uri import SourceUri, parse_source, without_secrets
+from amplifier_kit.guard.git import fetch_command, fetch_environment
+from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
 #: How long one server may take to answer, in seconds.
 _TIMEOUT: Final = 60.0
@@ -38,9 +42,6 @@ class SourceState:
 
 def read_pinned(locks: LockPaths, name: str) -> BundleLock:
     """Return all pins of a bundle, none when it has no lock; addresses are without passwords. Raises LockError."""
-    from amplifier_foundation.plan.lock_file import BundleLock
-    from amplifier_foundation.sources.uri import without_secrets
-
     pins = {}
     for path in (locks.own, locks.added):
         lock = BundleLock.read(path)
@@ -50,8 +51,6 @@ def read_pinned(locks: LockPaths, name: str) -> BundleLock:
 
 def fetched_sources(composition: Composition, modules: Iterable[str] | None = None) -> dict[str, str]:
     """Return the addresses of everything a bundle fetches, by how they are shown; of these `modules` only if given."""
-    from amplifier_foundation.sources.uri import parse_source, without_secrets
-
     uses = composition.composed.modules
     if modules is not None:
         wanted = set(modules)
@@ -67,10 +66,6 @@ async def look_for_newer(
     composition: Composition, sources: Mapping[str, str], project: Path, environ: Mapping[str, str]
 ) -> list[SourceState]:
     """Return the state of each of these sources, asked for all at the same time; nothing is fetched or changed."""
-    import asyncio
-
-    from amplifier_foundation.sources.uri import parse_source, without_secrets
-
     pins = {without_secrets(uri): pin for uri, pin in composition.composed.pins.items()}
     known = {shown: pins[shown]["commit"] if shown in pins else None for shown in sources}
     parsed = {shown: parse_source(uri) for shown, uri in sources.items()}
@@ -98,12 +93,6 @@ def _state(
 
 async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Return the commit that the ref of a repository is now, or why it is unknown."""
-    from amplifier_foundation.sources.fetched import SourceError
-    from amplifier_foundation.sources.git import git_login
-    from amplifier_foundation.sources.uri import without_secrets
-    from amplifier_kit.guard.git import fetch_command, fetch_environment
-    from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
-
     ref = source.ref
     names = ["HEAD"] if ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}"]
     try:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.commands.bundle.compose import finished, known_bundles, options_for
+from amplifier_app_cli.commands.bundle.sources import SourceState, fetched_sources, look_for_newer, read_pinned
+from amplifier_app_cli.failures import exit_code_of, report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.commands.bundle.sources import SourceState
-    from amplifier_foundation.plan.locks import LockPaths
+from amplifier_app_cli.ui.say import complain
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.plan.lock_file import differences
+from amplifier_foundation.plan.locks import LockPaths
+from amplifier_foundation.plan.prepare import compose, prepare
 
 
 @dataclass
@@ -72,8 +77,6 @@ def update(name: str | None, everything: bool, is_check: bool, yes: bool, trust:
 
 def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, trust: bool, output_format: str) -> int:
     """Look what is newer, say it, ask, do it; return the exit code. One bundle that fails does not stop the others."""
-    from amplifier_app_cli.commands.bundle.compose import finished
-
     app = current_app()
     updates = [BundleUpdate(name) for name in names]
     finished(_look(updates, app))
@@ -89,8 +92,6 @@ def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, tr
         print_json([one.record() for one in updates])
     for one in updates:
         if one.error is not None:
-            from amplifier_app_cli.ui.say import complain
-
             complain(exits.FAILURE, one.error)
     failed = [one.exit_code for one in updates if one.error is not None]
     if failed:
@@ -100,11 +101,6 @@ def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, tr
 
 async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
     """Compose every bundle as it is now, and ask for its sources."""
-    from amplifier_app_cli.commands.bundle.compose import options_for
-    from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer
-    from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.plan.prepare import compose
-
     for one in updates:
         try:
             composition = await compose(options_for(one.name))
@@ -118,12 +114,6 @@ async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
 
 
 async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
-    from amplifier_app_cli.commands.bundle.compose import options_for
-    from amplifier_app_cli.commands.bundle.sources import read_pinned
-    from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.plan.lock_file import differences
-    from amplifier_foundation.plan.prepare import prepare
-
     for one in updates:
         assert one.locks is not None
         try:
@@ -139,23 +129,17 @@ async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
 
 
 def _fail(update: BundleUpdate, error: Exception) -> None:
-    from amplifier_app_cli.failures import exit_code_of
-
     name = update.name or update.bundle
     update.error = f"{name}: {error}" if name else str(error)
     update.exit_code = exit_code_of(error)
 
 
 def _all_names(app: App) -> list[str]:
-    from amplifier_app_cli.commands.bundle.compose import known_bundles
-
     return [known.name for known in known_bundles(app).list() if known.origin != "product"]
 
 
 def _print_newer(updates: Sequence[BundleUpdate], app: App) -> None:
     """Print every source that may change, and say which bundles have none."""
-    from amplifier_app_cli.ui.table import table, terminal_width
-
     rows = [
         (one.bundle, source.uri, short(source.before), newer_text(source))
         for one in updates
@@ -173,8 +157,6 @@ def _print_newer(updates: Sequence[BundleUpdate], app: App) -> None:
 
 
 def _print_changes(updates: Sequence[BundleUpdate]) -> None:
-    from amplifier_app_cli.ui.plain import plain
-
     for one in updates:
         for line in one.changes:
             click.echo(plain(f"{one.bundle}: {line}"))

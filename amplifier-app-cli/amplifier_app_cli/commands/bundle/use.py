@@ -5,9 +5,13 @@ from __future__ import annotations
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.compose import compose_bundle, reference_to
+from amplifier_app_cli.commands.bundle.show import safe_text
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor, scope_options
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_foundation.bundles.loader import is_path
 
 
 @click.command()
@@ -24,9 +28,6 @@ def use(name: str, editor: SettingsEditor) -> None:
       amplifier bundle use minimal
       amplifier bundle use ./bundle.md --project
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle, reference_to
-    from amplifier_foundation.bundles.loader import is_path
-
     app = editor.app
     composition = compose_bundle(name)
     reference = reference_to(app, name)
@@ -68,10 +69,6 @@ def current(output_format: str) -> None:
       amplifier bundle current
       amplifier bundle current --format json
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle
-    from amplifier_app_cli.commands.bundle.show import safe_text
-    from amplifier_app_cli.ui.plain import plain
-
     app = current_app()
     chosen = next(reversed(SettingsEditor(app).places(ACTIVE_BUNDLE.key)), None)
     composition = compose_bundle()

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.bundle.compose import finished, known_bundles
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from amplifier_foundation.bundles.bundle import Bundle
+from amplifier_foundation.bundles.agents import resolve_agents
+from amplifier_foundation.bundles.bundle import Bundle, BundleError
+from amplifier_foundation.bundles.explain import explain
+from amplifier_foundation.bundles.loader import BundleLoader
+from amplifier_foundation.paths import expanded
+from amplifier_foundation.sources.fetched import SourceError
+from amplifier_foundation.sources.fetcher import Fetcher
 
 
 @click.command()
@@ -34,8 +39,6 @@ def validate(path: str, is_part: bool, output_format: str) -> None:
       amplifier bundle validate .
       amplifier bundle validate behaviors/review.yaml --part
     """
-    from amplifier_app_cli.commands.bundle.compose import finished
-
     errors, warnings = finished(_validated(current_app(), path, is_part))
     if output_format == "json":
         print_json({"valid": not errors, "path": path, "errors": errors, "warnings": warnings})
@@ -45,8 +48,6 @@ def validate(path: str, is_part: bool, output_format: str) -> None:
 
 
 def _print(path: str, errors: list[str], warnings: list[str]) -> None:
-    from amplifier_app_cli.ui.plain import plain
-
     for word, texts in (("error", errors), ("warning", warnings)):
         for text in texts:
             click.echo(plain(f"{word}: {text}"))
@@ -55,12 +56,7 @@ def _print(path: str, errors: list[str], warnings: list[str]) -> None:
 
 async def _validated(app: App, path: str, is_part: bool) -> tuple[list[str], list[str]]:
     """Return the faults and the warnings, each with file and line where it has one."""
-    from amplifier_app_cli.commands.bundle.compose import known_bundles
-    from amplifier_foundation.bundles.bundle import BundleError
     from amplifier_foundation.bundles.checks import validate, validate_completeness
-    from amplifier_foundation.bundles.loader import BundleLoader
-    from amplifier_foundation.sources.fetched import SourceError
-    from amplifier_foundation.sources.fetcher import Fetcher
 
     fetcher = Fetcher(app.home, environ=app.environ, on_progress=app.inform)
     overrides = app.settings.get("sources.bundles") or {}
@@ -78,14 +74,10 @@ async def _validated(app: App, path: str, is_part: bool) -> tuple[list[str], lis
 
 
 def _place(app: App, path: str) -> Path:
-    from amplifier_foundation.paths import expanded
-
     return app.project / expanded(path)
 
 
 def _resolve_agents(app: App, bundle: Bundle, warnings: list[str]) -> None:
-    from amplifier_foundation.bundles.agents import resolve_agents
-
     resolve_agents(
         bundle.agents,
         bundle.namespaces,
@@ -100,8 +92,6 @@ def _resolve_agents(app: App, bundle: Bundle, warnings: list[str]) -> None:
 
 def _placed(bundle: Bundle, text: str) -> str:
     """Return a fault of the composed bundle with the line that is to be changed."""
-    from amplifier_foundation.bundles.explain import explain
-
     context = re.match(r"context '(.+?)': ", text)
     if context is not None:
         where: Any = next((one.set_by for one in explain(bundle) if one.key == f"context.{context[1]}"), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Final
 
 import click
@@ -10,6 +11,12 @@ from amplifier_app_cli.app import App
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import MODULE, MODULE_SOURCE, SettingsEditor, scope_options
 from amplifier_core.plan import MODULE_SECTIONS
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.settings.scopes import find
+from amplifier_foundation.settings.settings import read_settings_file
+from amplifier_foundation.sources.local import find_file
+from amplifier_foundation.sources.module_resolver import find_module_folder
+from amplifier_foundation.sources.uri import parse_source
 
 #: The list in settings for each type of module; bundles choose the loop and the context.
 _LISTS: Final = {kind: section for section, kind in MODULE_SECTIONS.items()}
@@ -30,9 +37,6 @@ def add(module_id: str, source: str | None, kind: str | None, editor: SettingsEd
       amplifier module add tool-census --source ./modules/tool-census --project
       amplifier module add tool-web -s git+https://example.com/team/tool-web@v1
     """
-    from amplifier_foundation.settings.scopes import find
-    from amplifier_foundation.settings.settings import read_settings_file
-
     names = {"section": _LISTS[kind or _kind_of(module_id)], "name": module_id}
     if source is not None:
         editor.add(MODULE_SOURCE, written_source(editor, source), **names)
@@ -61,9 +65,6 @@ def remove(module_id: str, editor: SettingsEditor) -> None:
 
 def written_source(editor: SettingsEditor, source: str) -> str:
     """Return a source as settings have it; raises SourceError when it is invalid or missing."""
-    from amplifier_foundation.sources.local import find_file
-    from amplifier_foundation.sources.uri import parse_source
-
     parsed = parse_source(source)
     if parsed.kind != "file":
         return source
@@ -84,11 +85,6 @@ def _kind_of(module_id: str) -> str:
 
 def _check_installed(app: App, module_id: str) -> None:
     """Raise UsageError for a module that is not installed."""
-    from importlib.metadata import entry_points
-
-    from amplifier_foundation.errors import did_you_mean
-    from amplifier_foundation.sources.module_resolver import find_module_folder
-
     installed = sorted(entry.name for entry in entry_points(group="amplifier.modules"))
     if module_id not in installed and find_module_folder(module_id, app.project, app.home, app.environ) is None:
         hint = did_you_mean(module_id, installed)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from importlib.metadata import entry_points
+from typing import Any, Final
 
+from amplifier_app_cli.commands.bundle.show import safe, safe_text
+from amplifier_core.loader import ModuleLoader
+from amplifier_foundation.bundles.explain import named_at
+from amplifier_foundation.bundles.plan_modules import all_modules
 from amplifier_foundation.errors import FoundationError
-
-if TYPE_CHECKING:
-    from amplifier_foundation.plan.prepare import Composition
+from amplifier_foundation.plan.prepare import Composition
 
 #: The types of modules in the order they are listed.
 TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
@@ -59,8 +62,6 @@ class KnownModule:
     @property
     def origin(self) -> str:
         """Return, for people, where its code comes from."""
-        from amplifier_app_cli.commands.bundle.show import safe_text
-
         sources = list(dict.fromkeys(one.source for one in self.placed if one.source))
         if sources:
             return ", ".join(safe_text("source", source) for source in sources)
@@ -68,8 +69,6 @@ class KnownModule:
 
     def record(self) -> dict[str, Any]:
         """Return it as plain data, without secrets."""
-        from amplifier_app_cli.commands.bundle.show import safe
-
         return {
             "id": self.id,
             "type": self.type,
@@ -97,10 +96,6 @@ async def known_modules(composition: Composition | None) -> list[KnownModule]:
 
 
 async def _installed() -> dict[str, KnownModule]:
-    from importlib.metadata import entry_points
-
-    from amplifier_core.loader import ModuleLoader
-
     types = {info.id: str(info.type) for info in await ModuleLoader().discover()}
     known: dict[str, KnownModule] = {}
     for entry in entry_points(group="amplifier.modules"):
@@ -126,9 +121,6 @@ def _summary(metadata: Any) -> str:
 
 def _placed(composition: Composition) -> Iterator[tuple[str, str, Placed]]:
     """Yield id, type and place of every module of a plan."""
-    from amplifier_foundation.bundles.explain import named_at
-    from amplifier_foundation.bundles.plan_modules import all_modules
-
     uses = {(use.section, use.module): use for use in composition.composed.modules}
     for entry in all_modules(composition.composed.plan):
         module_id, section = entry.module, entry.section

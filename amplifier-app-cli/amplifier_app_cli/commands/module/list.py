@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished
+from amplifier_app_cli.commands.module.known import KnownModule, ModuleUnknownError, known_modules
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.commands.module.known import KnownModule
-    from amplifier_kit.config import Config
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.errors import FoundationError, did_you_mean
+from amplifier_foundation.plan.module_config import installed_config
+from amplifier_kit.config import Config, config_keys, config_schema
 
 _TYPES = ["provider", "tool", "hook", "orchestrator", "context"]
 
@@ -58,16 +60,10 @@ def show(module_id: str, output_format: str) -> None:
     Examples:
       amplifier module show provider-mock
     """
-    from amplifier_app_cli.commands.module.known import ModuleUnknownError
-    from amplifier_app_cli.ui.plain import plain
-    from amplifier_foundation.errors import did_you_mean
-
     known = {one.id: one for one in _known(needs_plan=False)}
     found = known.get(module_id)
     if found is None:
         raise ModuleUnknownError(f"unknown module {module_id!r}: {did_you_mean(module_id, sorted(known))}")
-    from amplifier_foundation.plan.module_config import installed_config
-    from amplifier_kit.config import config_schema
 
     model = installed_config(module_id) if found.installed is not None else None
     if output_format == "json":
@@ -78,10 +74,6 @@ def show(module_id: str, output_format: str) -> None:
 
 def _known(*, needs_plan: bool = True) -> list[KnownModule]:
     """Return the modules; a bundle that cannot be composed hides what is installed only if the plan is the point."""
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished
-    from amplifier_app_cli.commands.module.known import known_modules
-    from amplifier_foundation.errors import FoundationError
-
     try:
         composition = compose_bundle()
     except FoundationError as error:
@@ -96,7 +88,6 @@ def _print(modules: list[KnownModule], output_format: str) -> None:
     if output_format == "json":
         print_json([one.record() for one in modules])
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     if not modules:
         current_app().inform("no modules: see `amplifier module add`")
@@ -138,7 +129,6 @@ def _config_lines(model: type[Config] | None) -> Iterator[str]:
     """Yield a line for each config key: what it accepts, its default and what it is for."""
     if model is None:
         return
-    from amplifier_kit.config import config_keys
 
     keys = config_keys(model)
     yield f"{'config keys':<14}{'' if keys else 'none'}".rstrip()

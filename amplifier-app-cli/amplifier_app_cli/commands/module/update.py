@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished, options_for
+from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer, read_pinned
+from amplifier_app_cli.commands.bundle.update import newer_text, short
+from amplifier_app_cli.commands.module.known import ModuleUnknownError
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.plan.prepare import Composition
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.plan.composed import PinRecord
+from amplifier_foundation.plan.lock_file import LockError, differences
+from amplifier_foundation.plan.prepare import Composition, activate
+from amplifier_foundation.sources.fetcher import Fetcher
+from amplifier_foundation.trust.check import UntrustedError
 
 
 @click.command()
@@ -35,12 +43,6 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
       amplifier module update --check-only
       amplifier module update tool-web --yes
     """
-    from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished
-    from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer
-    from amplifier_app_cli.commands.bundle.update import newer_text, short
-    from amplifier_app_cli.ui.table import table, terminal_width
-    from amplifier_foundation.trust.check import UntrustedError
-
     app = current_app()
     composition = compose_bundle()
     if composition.refusals and not (trust or check_only):
@@ -68,9 +70,6 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
 
 def _wanted(composition: Composition, module_id: str | None) -> list[str]:
     """Return the ids of the modules meant; raises ModuleUnknownError for one that the plan fetches nothing for."""
-    from amplifier_app_cli.commands.module.known import ModuleUnknownError
-    from amplifier_foundation.errors import did_you_mean
-
     known = list(dict.fromkeys(use.module for use in composition.composed.modules))
     if module_id is None:
         return known
@@ -85,15 +84,6 @@ async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list
 
     The lock is written last: when anything fails, what was pinned stays so.
     """
-    import asyncio
-
-    from amplifier_app_cli.commands.bundle.compose import options_for
-    from amplifier_app_cli.commands.bundle.sources import read_pinned
-    from amplifier_foundation.plan.composed import PinRecord
-    from amplifier_foundation.plan.lock_file import LockError, differences
-    from amplifier_foundation.plan.prepare import activate
-    from amplifier_foundation.sources.fetcher import Fetcher
-
     app = current_app()
     fetcher = Fetcher(app.home, refresh=True, environ=app.environ, on_progress=app.inform)
     fetched = await asyncio.gather(*(fetcher.fetch(uri, base=app.project) for uri in sources.values()))

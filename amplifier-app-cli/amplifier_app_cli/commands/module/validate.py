@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
+import os
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.commands.module.known import ModuleUnknownError
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import print_json
-
-if TYPE_CHECKING:
-    from amplifier_core.validation import ValidationResult
+from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_core.validation import ValidationResult, validator_for
+from amplifier_kit.guard.processes.launch import open_process
 
 _TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
 #: Words that names of modules start with, and the type each means.
@@ -52,8 +58,6 @@ def validate(path: Path, kind: str | None, output_format: str, is_verbose: bool,
       amplifier module validate ./my_hook.py --type hook --verbose
       amplifier module validate ./modules/tool-census --behavioral
     """
-    from amplifier_app_cli.ui.streams import guarded_stdout
-
     package = _package_in(path)
     kind = kind or _type_of(package)
     with guarded_stdout():
@@ -90,11 +94,6 @@ def _type_of(package: Path) -> str:
 
 
 def _checked(kind: str, package: Path) -> ValidationResult:
-    import asyncio
-
-    from amplifier_app_cli.commands.module.known import ModuleUnknownError
-    from amplifier_core.validation import validator_for
-
     validator = validator_for(kind)
     assert validator is not None
     try:
@@ -109,12 +108,6 @@ def _checked(kind: str, package: Path) -> ValidationResult:
 
 def _tested(kind: str, package: Path) -> int:
     """Run the tests that every module of its type must pass; return the exit code of pytest."""
-    import importlib.util
-    import os
-    import tempfile
-
-    from amplifier_kit.guard.processes.launch import open_process
-
     if importlib.util.find_spec("pytest") is None or importlib.util.find_spec("pytest_asyncio") is None:
         raise click.UsageError("--behavioral needs pytest and pytest-asyncio: install them beside the program")
     suite = f"{kind.title()}BehaviorTests"
@@ -152,8 +145,6 @@ def _record(result: ValidationResult, has_passed: bool, tests: int | None) -> di
 
 
 def _print(result: ValidationResult, is_verbose: bool, tests: int | None) -> None:
-    from amplifier_app_cli.ui.plain import plain
-
     click.echo(plain(f"{result.module_type} {result.module_path}: {result.summary()}"))
     for check in result.checks:
         if is_verbose or not check.passed:

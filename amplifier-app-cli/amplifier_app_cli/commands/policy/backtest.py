@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.commands.policy.load import days_option
+from amplifier_app_cli.commands.policy.load import days_option, judgement_record, past_of, permissions_in
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.policy.history import Backtest, Past, Replayed
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.errors import DocumentError
+from amplifier_foundation.policy.history import Backtest, Past, Replayed
+from amplifier_foundation.policy.history import backtest as replay
 
 _THEN: Final = ("allowed", "asked", "denied", "unjudged")
 _NOW: Final = ("allow", "ask", "deny")
@@ -39,10 +42,6 @@ def backtest(file: Path | None, days: float, all_projects: bool, output_format: 
       amplifier policy backtest --rules proposed.yaml --days 90 --all-projects
       amplifier policy backtest --format json
     """
-    from amplifier_app_cli.commands.policy.load import past_of, permissions_in
-    from amplifier_foundation.errors import DocumentError
-    from amplifier_foundation.policy.history import backtest as replay
-
     app = current_app()
     proposed = app.project / file if file is not None else None
     if proposed is not None and not proposed.exists():
@@ -59,10 +58,6 @@ def backtest(file: Path | None, days: float, all_projects: bool, output_format: 
 
 
 def _print(found: Backtest, past: Past) -> None:
-    from amplifier_app_cli.ui.layout import counted
-    from amplifier_app_cli.ui.plain import plain
-    from amplifier_app_cli.ui.table import table, terminal_width
-
     click.echo(f"{counted(found.total, 'action')} of {counted(past.sessions, 'session')}")
     rows = [(then, *(found.how_many(then, now) for now in _NOW)) for then in _THEN if found.how_many(then)]
     if rows:
@@ -95,8 +90,6 @@ def _record(found: Backtest, past: Past) -> dict[str, Any]:
 
 
 def _replayed(each: Replayed) -> dict[str, Any]:
-    from amplifier_app_cli.commands.policy.load import judgement_record
-
     return {
         "times": each.times,
         "then": each.past.then,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.policy.load import permissions_in
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.policy.policy_file import PolicySource
+from amplifier_foundation.errors import DocumentError
+from amplifier_foundation.policy.policy_file import PolicySource, read_policy_file
 
 
 @click.command()
@@ -49,9 +50,6 @@ def check(files: tuple[Path, ...], output_format: str) -> None:
 
 
 def _given(app: App, files: tuple[Path, ...]) -> list[PolicySource]:
-    from amplifier_foundation.errors import DocumentError
-    from amplifier_foundation.policy.policy_file import read_policy_file
-
     found = []
     for file in files:
         source = read_policy_file(app.project / file, "user")
@@ -62,15 +60,10 @@ def _given(app: App, files: tuple[Path, ...]) -> list[PolicySource]:
 
 
 def _all(app: App) -> list[PolicySource]:
-    from amplifier_app_cli.commands.policy.load import permissions_in
-
     return [source for source in permissions_in(app, app.project).sources if source.scope != "default"]
 
 
 def _print(sources: list[PolicySource]) -> None:
-    from amplifier_app_cli.ui.layout import counted
-    from amplifier_app_cli.ui.plain import plain
-
     if not sources:
         click.echo("there are no policy files here: the rules of the program hold alone")
     for source in sources:

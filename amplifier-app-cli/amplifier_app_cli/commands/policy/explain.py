@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.policy.load import judgement_record, permissions_in, rule_record
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.layout import folded
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.policy.explain import Explanation
-    from amplifier_foundation.policy.permissions import Judgement
+from amplifier_app_cli.ui.table import terminal_width
+from amplifier_foundation.policy.explain import Explanation
+from amplifier_foundation.policy.explain import explain as explain_action
+from amplifier_foundation.policy.permissions import Judgement, known_action, named_details
+from amplifier_kit.guard.policy import facts
 
 _ACTION = re.compile(r"(filesystem|process|network|session|mcp|tool)\.[A-Za-z0-9_.-]+")
 #: Actions that most rules are about; a word similar to one of them is probably mistyped, not a command.
@@ -52,9 +58,6 @@ def explain(
       amplifier policy explain --fetch https://example.com/
       amplifier policy explain session.spawn
     """
-    from amplifier_app_cli.commands.policy.load import permissions_in
-    from amplifier_foundation.policy.explain import explain as explain_action
-
     action, details = _asked(words, {"command": command, "read": read, "write": write, "fetch": fetch}, tool)
     app = current_app()
     if (hint := _slip(words)) is not None:
@@ -83,8 +86,6 @@ def _asked(words: tuple[str, ...], given: dict[str, str | None], tool: str | Non
     if len(words) == 1 and _ACTION.fullmatch(words[0]):
         return words[0], details
     if words:
-        import shlex
-
         # One word is a command line as it was typed; several were taken apart by the shell.
         return "process.exec", {**details, "command": words[0] if len(words) == 1 else shlex.join(words)}
     if tool:
@@ -94,9 +95,6 @@ def _asked(words: tuple[str, ...], given: dict[str, str | None], tool: str | Non
 
 def _check_path(action: str, details: dict[str, Any], project: Path) -> None:
     """Raise UsageError for an action on a file that is not named: every verdict on it would mislead."""
-    from amplifier_foundation.policy.permissions import known_action, named_details
-    from amplifier_kit.guard.policy import facts
-
     acting = known_action(action, details)
     option = {"filesystem.read": "--read", "filesystem.write": "--write"}.get(acting)
     if option is not None and not facts(acting, named_details(action, details), project).spelled:
@@ -105,8 +103,6 @@ def _check_path(action: str, details: dict[str, Any], project: Path) -> None:
 
 def _slip(words: tuple[str, ...]) -> str | None:
     """Return the action that one word may have been meant for, None when it is one, or a command like any other."""
-    import difflib
-
     if len(words) != 1 or _ACTION.fullmatch(words[0]):
         return None
     return next(iter(difflib.get_close_matches(words[0], _KNOWN, n=1, cutoff=0.8)), None)
@@ -122,17 +118,11 @@ _MEANT = {
 
 def _print(explanation: Explanation) -> None:
     """Print an explanation; a terminal gets its lines broken between words."""
-    from amplifier_app_cli.ui.layout import folded
-    from amplifier_app_cli.ui.plain import plain
-    from amplifier_app_cli.ui.table import terminal_width
-
     text, width = "\n".join(plain(line) for line in _lines(explanation)), terminal_width()
     click.echo(text if width is None else folded(text, width))
 
 
 def _record(explanation: Explanation) -> dict[str, Any]:
-    from amplifier_app_cli.commands.policy.load import judgement_record, rule_record
-
     return {
         "action": explanation.action,
         **judgement_record(explanation.judgement),

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import click
 
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.policy.load import permissions_in, rule_record
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.policy.permissions import Permissions
-    from amplifier_foundation.policy.policy_file import PolicySource
-    from amplifier_foundation.policy.remembered_rules import RememberedRule
-    from amplifier_kit.guard.policy import Rule
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.policy.permissions import Permissions
+from amplifier_foundation.policy.policy_file import PolicySource
+from amplifier_foundation.policy.remembered_rules import RememberedRule, RememberedRules
+from amplifier_kit.guard.policy import Rule
 
 
 @click.command("list")
@@ -31,9 +30,6 @@ def list_rules(output_format: str) -> None:
       amplifier policy list
       amplifier policy list --format json
     """
-    from amplifier_app_cli.commands.policy.load import permissions_in
-    from amplifier_foundation.policy.remembered_rules import RememberedRules
-
     app = current_app()
     permissions = permissions_in(app, app.project)
     remembered = RememberedRules(app.home, app.project).list()
@@ -60,9 +56,6 @@ def revoke(rule_id: str, output_format: str) -> None:
       amplifier policy revoke 3f2a91c07b
       amplifier policy revoke 3f2a
     """
-    from amplifier_app_cli.commands.policy.load import rule_record
-    from amplifier_foundation.policy.remembered_rules import RememberedRules
-
     app = current_app()
     gone = RememberedRules(app.home, app.project).revoke(rule_id)
     if output_format == "json":
@@ -94,8 +87,6 @@ def _counts(source: PolicySource, rule: Rule) -> bool:
 
 
 def _print(permissions: Permissions, remembered: tuple[RememberedRule, ...]) -> None:
-    from amplifier_app_cli.ui.table import table, terminal_width
-
     cells = [
         (str(rule), scope if counts else f"{scope}, does not count", _where(rule, scope), known.id if known else "")
         for rule, scope, counts, known in _rows(permissions, remembered)
@@ -108,8 +99,6 @@ def _where(rule: Rule, scope: str) -> str:
 
 
 def _print_json(permissions: Permissions, remembered: tuple[RememberedRule, ...]) -> None:
-    from amplifier_app_cli.commands.policy.load import rule_record
-
     print_json(
         {
             "project": str(permissions.project),

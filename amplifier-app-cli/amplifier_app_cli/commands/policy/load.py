@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli.app import App
-
-if TYPE_CHECKING:
-    from amplifier_foundation.policy.history import Past
-    from amplifier_foundation.policy.permissions import Judgement, Permissions
-    from amplifier_kit.guard.policy import Rule
-
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.plan.prepare import Options, compose
+from amplifier_foundation.plan.project_files import code_in_project
+from amplifier_foundation.policy.history import Past, read_past
+from amplifier_foundation.policy.permissions import Judgement, Permissions
+from amplifier_foundation.policy.policy_file import may_bundle_allow, rule_entry
+from amplifier_foundation.sessions.store import SessionStore
+from amplifier_foundation.trust.store import TrustStore
+from amplifier_kit.guard.policy import Rule
 
 Function = Callable[..., Any]
 
@@ -36,11 +40,6 @@ def permissions_in(app: App, project: Path, *, user_file: Path | None = None) ->
 
     Nothing is fetched. Raises SettingsError.
     """
-    from amplifier_foundation.plan.project_files import code_in_project
-    from amplifier_foundation.policy.permissions import Permissions
-    from amplifier_foundation.policy.policy_file import may_bundle_allow
-    from amplifier_foundation.trust.store import TrustStore
-
     is_trusted = TrustStore(app.home).state(project).trusted
     composition = _composition(app, project)
     plan: dict[str, Any] = composition.composed.plan if composition is not None else {}
@@ -58,11 +57,6 @@ def permissions_in(app: App, project: Path, *, user_file: Path | None = None) ->
 
 
 def _composition(app: App, project: Path) -> Any:
-    import asyncio
-
-    from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.plan.prepare import Options, compose
-
     options = Options(app.home, project, environ=app.environ, allow_missing=True, offline=True)
     try:
         return asyncio.run(compose(options))
@@ -73,9 +67,6 @@ def _composition(app: App, project: Path) -> Any:
 
 def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
     """Return what sessions did that were active in the last days; what could not be read is said."""
-    from amplifier_foundation.policy.history import read_past
-    from amplifier_foundation.sessions.store import SessionStore
-
     since = datetime.now(UTC) - timedelta(days=days)
     store = SessionStore(app.home)
     sessions = store.list(app.project, all_projects=all_projects, include_children=True, since=since)
@@ -87,8 +78,6 @@ def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
 
 def rule_record(rule: Rule, **more: Any) -> dict[str, Any]:
     """Return a rule for programs."""
-    from amplifier_foundation.policy.policy_file import rule_entry
-
     return {"rule": str(rule), **rule_entry(rule), "where": rule.where or None, **more}
 
 

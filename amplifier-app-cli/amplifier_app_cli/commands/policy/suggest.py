@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.commands.policy.load import days_option
+from amplifier_app_cli.commands.policy.load import days_option, past_of, permissions_in, rule_record
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_foundation.policy.history import Suggestions
-    from amplifier_foundation.policy.remembered_rules import RememberedRule
+from amplifier_foundation.approvals.answered_by import account_name
+from amplifier_foundation.policy.history import Suggestions, suggestions
+from amplifier_foundation.policy.remembered_rules import RememberedRule, RememberedRules
 
 
 @click.command()
@@ -37,9 +37,6 @@ def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_fo
       amplifier policy suggest --days 7 --least 5
       amplifier policy suggest --write local --yes
     """
-    from amplifier_app_cli.commands.policy.load import past_of, permissions_in
-    from amplifier_foundation.policy.history import suggestions
-
     app = current_app()
     past = past_of(app, days)
     found = suggestions(past.actions, permissions_in(app, app.project), least=least)
@@ -51,8 +48,6 @@ def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_fo
 
 
 def _print(app: App, found: Suggestions) -> None:
-    from amplifier_app_cli.ui.plain import plain
-
     if not found.rules:
         app.inform(f"nothing to propose: questions in this time: {found.asked}")
     for suggestion in found.rules:
@@ -66,9 +61,6 @@ def _print(app: App, found: Suggestions) -> None:
 
 
 def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[RememberedRule, ...]:
-    from amplifier_foundation.approvals.answered_by import account_name
-    from amplifier_foundation.policy.remembered_rules import RememberedRules
-
     memory = RememberedRules(app.home, app.project)
     file = memory.file("user" if scope == "user" else "local")
     app.confirm(f"Put {len(found.rules)} rules into {file}?", is_sure, "give --yes to write the rules")
@@ -80,8 +72,6 @@ def _write(app: App, found: Suggestions, scope: str, is_sure: bool) -> tuple[Rem
 
 
 def _record(found: Suggestions, written: tuple[RememberedRule, ...]) -> dict[str, Any]:
-    from amplifier_app_cli.commands.policy.load import rule_record
-
     return {
         "asked": found.asked,
         "spared": found.spared,

@@ -5,19 +5,30 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.app import App
+from amplifier_app_cli.commands.keys import read_secret
+from amplifier_app_cli.commands.settings import parse_value
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.providers.choice import find_entry
+from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, known_provider
+from amplifier_app_cli.providers.plan import environ_with_keys, provider_plan
+from amplifier_app_cli.providers.settings import (
+    ModuleMissingError,
+    ProviderEntry,
+    require_module,
+    settings_entry,
+    write_entry,
+)
 from amplifier_app_cli.settings_editor import PROVIDER, SettingsEditor, scope_options
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
-    from amplifier_app_cli.providers.known import KnownProvider
-    from amplifier_foundation.settings.keys import KeyStore
-    from amplifier_foundation.settings.scopes import Scope
+from amplifier_app_cli.ui.say import complain, say
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.settings.keys import KeyStore
+from amplifier_foundation.settings.scopes import Scope, SettingsError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -78,16 +89,6 @@ def add(
 
     TYPE is one of `amplifier provider list`. At a terminal, what is not given is asked for.
     """
-    from amplifier_app_cli.providers.known import known_provider
-    from amplifier_app_cli.providers.settings import (
-        ModuleMissingError,
-        ProviderEntry,
-        require_module,
-        settings_entry,
-        write_entry,
-    )
-    from amplifier_app_cli.ui.say import complain
-
     app = editor.app
     type_ = type_ or ask_for_type(app)
     known = known_provider(type_)
@@ -125,9 +126,6 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
 
     NAME is its id, its module, or its short name. At a terminal the model is asked for when nothing else is given.
     """
-    from amplifier_app_cli.providers.known import known_provider
-    from amplifier_app_cli.providers.settings import ProviderEntry, write_entry
-
     app = editor.app
     key, module, scope = _named(app, name)
     known = known_provider(module)
@@ -161,8 +159,6 @@ def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
 
     Its key stays; `amplifier keys remove` removes it.
     """
-    from amplifier_foundation.settings.scopes import SettingsError
-
     app = editor.app
     key, _, scope = _named(app, name)
     if scope is None:
@@ -174,9 +170,6 @@ def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
 
 def ask_for_type(app: App) -> str:
     """Return the provider that the user picks from the installed ones; raises UsageError without a terminal."""
-    from amplifier_app_cli.providers.known import KNOWN, is_installed
-    from amplifier_app_cli.ui.say import say
-
     if not app.can_ask:
         raise click.UsageError(f"name a provider: {', '.join(known.id for known in KNOWN)}")
     for known in KNOWN:
@@ -191,8 +184,6 @@ def with_address(app: App, known: KnownProvider, config: dict[str, Any]) -> dict
 
     Without a terminal, a message says what to set.
     """
-    from amplifier_app_cli.providers.plan import environ_with_keys
-
     config = _renamed(known, config)
     variable = known.address_variable
     if not variable or known.address_key in config or environ_with_keys(app)[0].get(variable, "").strip():
@@ -213,8 +204,6 @@ def keep_key(app: App, known: KnownProvider, *, from_stdin: bool, is_given: bool
 
     Without a terminal, a message says what to set.
     """
-    from amplifier_app_cli.providers.plan import environ_with_keys
-
     store = app.key_store()
     was_kept = False
     if from_stdin:
@@ -230,8 +219,6 @@ def keep_key(app: App, known: KnownProvider, *, from_stdin: bool, is_given: bool
 
 
 def _keep(app: App, store: KeyStore, variable: str) -> bool:
-    from amplifier_app_cli.commands.keys import read_secret
-
     value = read_secret(app, variable)
     if store.load().get(variable) == value:
         return False
@@ -242,16 +229,9 @@ def _keep(app: App, store: KeyStore, variable: str) -> bool:
 
 def _named(app: App, name: str) -> tuple[str, str, Scope | None]:
     """Return name, module and scope of the entry that the user means; None as scope of one in the bundle."""
-    from amplifier_app_cli.providers.choice import find_entry
-    from amplifier_app_cli.providers.plan import provider_plan
-    from amplifier_app_cli.providers.settings import settings_entry
-
     entries = app.settings.get("config.providers") or []
     entry = find_entry(name, entries) or find_entry(name, provider_plan(app).plan.get("providers") or [])
     if entry is None:
-        from amplifier_foundation.errors import did_you_mean
-        from amplifier_foundation.settings.scopes import SettingsError
-
         names = [str(known.get("id") or known.get("module")) for known in entries]
         hint = did_you_mean(name, names) if names else "add one with `amplifier provider add`"
         raise SettingsError(f"settings have no provider {name!r}: {hint}")
@@ -261,8 +241,6 @@ def _named(app: App, name: str) -> tuple[str, str, Scope | None]:
 
 
 def _parsed(pairs: tuple[str, ...]) -> dict[str, Any]:
-    from amplifier_app_cli.commands.settings import parse_value
-
     parsed: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -273,8 +251,5 @@ def _parsed(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _unknown(type_: str) -> None:
-    from amplifier_app_cli.providers.known import KNOWN
-    from amplifier_foundation.errors import did_you_mean
-
     hint = did_you_mean(type_, [known.id for known in KNOWN])
     raise click.UsageError(f"unknown provider {type_!r}: {hint} Your own module needs --source URI")

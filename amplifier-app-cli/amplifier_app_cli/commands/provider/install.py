@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.app import current_app
+from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
+from amplifier_app_cli.providers.known import KNOWN, how_to_get, is_installed, require_provider
+from amplifier_app_cli.providers.local_model import download_size, install_local_model, missing_parts
+from amplifier_app_cli.ui.say import complain
+from amplifier_kit.local_model import PARTS, local_model_folder
 
 _LOCAL: Final = "provider-local"
 
@@ -35,9 +37,6 @@ def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, fo
     Modules come with the program, so there is nothing to install for most of them. `local` is a small model that runs
     on this machine: its engine and its weights are downloaded once, into a folder of your home.
     """
-    from amplifier_app_cli.providers.known import KNOWN, how_to_get, is_installed, require_provider
-    from amplifier_app_cli.ui.say import complain
-
     if not names and not is_all:
         raise click.UsageError("say which providers, or give --all")
     app = current_app()
@@ -55,11 +54,6 @@ def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, fo
 
 def _install_local(app: App, *, is_sure: bool, is_asked_for: bool, quiet: bool, force: bool) -> None:
     """Install the engine and the weights unless they are installed; nothing is downloaded without a yes."""
-    import asyncio
-
-    from amplifier_app_cli.providers.local_model import download_size, install_local_model, missing_parts
-    from amplifier_kit.local_model import PARTS, local_model_folder
-
     parts = list(PARTS) if force else missing_parts(app.home.path)
     if not parts:
         if not quiet:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from amplifier_app_cli.app import current_app
+from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.providers.choice import Choice, ProviderChoiceError, is_in_settings
+from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, short_name
+from amplifier_app_cli.providers.plan import ProviderPlan, provider_plan
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
-    from amplifier_app_cli.providers.choice import Choice
-    from amplifier_app_cli.providers.plan import ProviderPlan
+from amplifier_app_cli.ui.table import table, terminal_width
 
 
 @click.command(name="list")
@@ -57,8 +56,6 @@ def manage(output_format: str) -> None:
 
 
 def _print(app: App, output_format: str) -> None:
-    from amplifier_app_cli.providers.plan import provider_plan
-
     found = provider_plan(app)
     choice, problem = _choice(app, found)
     records = _records(app, found, choice)
@@ -66,7 +63,6 @@ def _print(app: App, output_format: str) -> None:
     if output_format == "json":
         print_json(records)
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     width = terminal_width()
     # A module that is called as its provider tells a person nothing, and takes room from what does.
@@ -89,8 +85,6 @@ def _print(app: App, output_format: str) -> None:
 
 
 def _choice(app: App, found: ProviderPlan) -> tuple[Choice | None, str | None]:
-    from amplifier_app_cli.providers.choice import ProviderChoiceError
-
     try:
         return found.choose(app), None
     except ProviderChoiceError as error:
@@ -99,8 +93,6 @@ def _choice(app: App, found: ProviderPlan) -> tuple[Choice | None, str | None]:
 
 def _records(app: App, found: ProviderPlan, choice: Choice | None) -> list[dict[str, Any]]:
     """Return the known providers in their order, then the others that the plan has."""
-    from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, short_name
-
     entries = [entry for entry in found.plan.get("providers") or [] if isinstance(entry, dict) and entry.get("module")]
     modules = {known.module for known in KNOWN}
     others = dict.fromkeys(str(entry["module"]) for entry in entries if entry["module"] not in modules)
@@ -122,8 +114,6 @@ def _records(app: App, found: ProviderPlan, choice: Choice | None) -> list[dict[
 
 
 def _configured(app: App, entry: dict[str, Any]) -> dict[str, Any]:
-    from amplifier_app_cli.providers.choice import is_in_settings
-
     return {
         "name": entry.get("id") or entry["module"],
         "where": "settings" if is_in_settings(entry, app.settings) else "bundle",

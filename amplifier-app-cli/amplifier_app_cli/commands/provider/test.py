@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.app import current_app
+from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.providers.choice import Choice
+from amplifier_app_cli.providers.trial import NotReadyError, ask, models_of, provider_brought_up
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
-    from amplifier_app_cli.providers.choice import Choice
+from amplifier_app_cli.ui.say import complain, show_warnings
+from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_app_cli.ui.table import table, terminal_width
 
 
 @click.command()
@@ -33,14 +36,11 @@ def test(name: str | None, output_format: str) -> None:
     It goes through the provider's module, as every request of a session does, but is tried only once. Without NAME it
     goes to the provider that a run would use. It may cost a fraction of a cent.
     """
-    from amplifier_app_cli.providers.trial import ask
-
     app = current_app()
     choice, answer = _asked(app, name, ask, output_format)
     if output_format == "json":
         print_json({"status": "ok", "provider": choice.provider, **vars(answer)})
         return
-    from amplifier_app_cli.ui.plain import plain
 
     spent = f"{answer.input_tokens or 0} tokens in, {answer.output_tokens or 0} out"
     cost = f", ${answer.cost_usd}" if answer.cost_usd is not None else ""
@@ -62,8 +62,6 @@ def models(name: str | None, output_format: str) -> None:
 
     Without NAME they are those of the provider that a run would use.
     """
-    from amplifier_app_cli.providers.trial import models_of
-
     app = current_app()
     choice, found = _asked(app, name, models_of, output_format)
     if output_format == "json":
@@ -72,7 +70,6 @@ def models(name: str | None, output_format: str) -> None:
     if not found:
         app.inform(f"{choice.provider} lists no models")
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     rows = [(model.id, model.display_name, model.context_window, model.max_output_tokens) for model in found]
     click.echo(table(("MODEL", "NAME", "CONTEXT", "OUTPUT"), rows, terminal_width()))
@@ -84,26 +81,17 @@ class _ProviderFailed(Exception):
 
 def _asked(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]], output_format: str) -> Any:
     """Return the provider that was chosen and what it said; ends the command when it fails."""
-    import asyncio
-
-    from amplifier_app_cli.ui.say import show_warnings
-    from amplifier_app_cli.ui.streams import guarded_stdout
-
     show_warnings()
     try:
         with guarded_stdout():
             return asyncio.run(_ask(app, name, question))
     except _ProviderFailed as error:
-        from amplifier_app_cli.ui.say import complain
-
         if output_format == "json":
             print_json({"status": "error", "code": "provider_failed", "error": str(error)})
         sys.exit(complain(exits.PROVIDER, str(error)))
 
 
 async def _ask(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]]) -> tuple[Choice, Any]:
-    from amplifier_app_cli.providers.trial import NotReadyError, provider_brought_up
-
     try:
         async with provider_brought_up(app, name) as (choice, provider):
             if name is None:

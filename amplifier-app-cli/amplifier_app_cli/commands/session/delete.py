@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from amplifier_app_cli.app import current_app
+from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.session.facts import found_session, size_text, title, when
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
-    from amplifier_foundation.sessions.cleanup import Cleanup
+from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.paths import expanded
+from amplifier_foundation.sessions.cleanup import Cleanup, clean_up
+from amplifier_foundation.sessions.store import SessionStore
 
 
 @click.command()
@@ -30,9 +30,6 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
 
     A session that runs is not deleted.
     """
-    from amplifier_app_cli.commands.session.facts import found_session, size_text, title
-    from amplifier_app_cli.ui.layout import counted
-
     app = current_app()
     store, found = found_session(app, session)
     started = len(store.descendants(found))
@@ -45,8 +42,6 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
     removed = store.delete(found)
     app.warn(removed.warnings)
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         print_json({"deleted": list(removed.ids), "bytes": removed.bytes})
     else:
         app.inform(f"deleted session {found.id}{more} ({size_text(removed.bytes)})")
@@ -96,11 +91,6 @@ def cleanup(
     """
     if project is not None and all_projects:
         raise click.UsageError("--project and --all-projects: give one of them")
-    from amplifier_app_cli.commands.session.facts import size_text
-    from amplifier_app_cli.ui.layout import counted
-    from amplifier_foundation.paths import expanded
-    from amplifier_foundation.sessions.cleanup import clean_up
-    from amplifier_foundation.sessions.store import SessionStore
 
     app = current_app()
     where = app.project if project is None else expanded(project).resolve()
@@ -132,13 +122,8 @@ def cleanup(
 
 
 def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: str) -> None:
-    from amplifier_app_cli.commands.session.facts import size_text
-    from amplifier_app_cli.ui.layout import counted
-
     app.warn(done.warnings)
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         print_json(
             {
                 "dry_run": dry_run,
@@ -172,16 +157,11 @@ def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: 
 
 
 def _pruned_text(done: Cleanup) -> str:
-    from amplifier_app_cli.ui.layout import counted
-
     return f", {counted(len(done.pruned), 'rotated log file')}" if done.pruned else ""
 
 
 def _print_rows(done: Cleanup, *, to_stderr: bool = False) -> None:
     """Print what was deleted, or would be."""
-    from amplifier_app_cli.commands.session.facts import size_text, title, when
-    from amplifier_app_cli.ui.table import table, terminal_width
-
     if done.removed:
         rows = [
             [one.session.id, when(one.session.updated), len(one.ids), size_text(one.bytes), title(one.session)]

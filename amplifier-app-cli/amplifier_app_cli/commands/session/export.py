@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.session.facts import found_session
 from amplifier_app_cli.failures import report_errors
-
-if TYPE_CHECKING:
-    from amplifier_foundation.sessions.export import ExportFormat
-    from amplifier_foundation.sessions.store import StoredSession
+from amplifier_app_cli.ui.plain import plain
+from amplifier_foundation.paths import expanded
+from amplifier_foundation.sessions.export import ExportFormat
+from amplifier_foundation.sessions.store import StoredSession
+from amplifier_kit.guard.invisible_characters import printable_json
 
 _FORMATS: Final[dict[str, ExportFormat]] = {"md": "md", "json": "json", "jsonl": "jsonl", "tar": "tar.gz"}
 _STDOUT: Final = "-"
@@ -41,9 +46,6 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
 
     In md, json and jsonl secrets are masked; tar has the files as they are.
     """
-    from amplifier_app_cli.commands.session.facts import found_session
-    from amplifier_foundation.paths import expanded
-
     app = current_app()
     store, found = found_session(app, session)
     opened = store.open(found)
@@ -59,10 +61,6 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
 
 def _to_stdout(session: StoredSession, form: ExportFormat) -> tuple[str, ...]:
     """Write the export to standard output, without what would steer a terminal; return what should be said."""
-    import shutil
-    import sys
-    import tempfile
-
     if form == "tar.gz" and sys.stdout.isatty():
         raise click.UsageError("an archive is not for the terminal: name a file with -o, or pipe it")
     out = sys.stdout.buffer
@@ -72,9 +70,6 @@ def _to_stdout(session: StoredSession, form: ExportFormat) -> tuple[str, ...]:
             with open(written.path, "rb") as file:
                 shutil.copyfileobj(file, out)
         else:
-            from amplifier_app_cli.ui.plain import plain
-            from amplifier_kit.guard.invisible_characters import printable_json
-
             text = written.path.read_bytes().decode("utf-8")
             out.write((plain(text) if form == "md" else printable_json(text)).encode("utf-8", "replace"))
     out.flush()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.session.facts import found_session
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option
-
-if TYPE_CHECKING:
-    from amplifier_foundation.sessions.fork import Forked
-    from amplifier_foundation.sessions.store import SessionStore
+from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.sessions.fork import Forked
+from amplifier_foundation.sessions.store import SessionStore
 
 
 @click.command()
@@ -38,8 +37,6 @@ def fork(
     """
     if at_turn is not None and at_event is not None:
         raise click.UsageError("--at-turn and --at-event: give one of them")
-    from amplifier_app_cli.commands.session.facts import found_session
-    from amplifier_app_cli.ui.layout import counted
 
     app = current_app()
     store, found = found_session(app, session)
@@ -49,8 +46,6 @@ def fork(
     app.warn(made.warnings)
     command = f'amplifier run --resume {made.session_id} "…"'
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         print_json(
             {
                 "id": made.session_id,
@@ -71,8 +66,6 @@ def fork(
 
 def _name(store: SessionStore, made: Forked, name: str) -> None:
     """Rename the copy; delete it if that fails, so that the command can be repeated."""
-    from amplifier_foundation.errors import FoundationError
-
     fresh = store.find(str(made.folder))
     try:
         store.rename(fresh, name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.session.facts import found_session
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option
+from amplifier_app_cli.ui.records import format_option, print_json
 
 
 @click.command()
@@ -24,14 +25,10 @@ def rename(session: str, name: str, output_format: str) -> None:
 
     A name has up to 50 characters, and no other session of the project has it. A session may be renamed while it runs.
     """
-    from amplifier_app_cli.commands.session.facts import found_session
-
     app = current_app()
     store, found = found_session(app, session)
     renamed = store.rename(found, name or None)
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         print_json({"id": renamed.id, "name": renamed.name, "folder": str(renamed.folder)})
     elif renamed.name:
         app.inform(f"session {renamed.id} is called {renamed.name!r} now")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.session.facts import found_session
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option
-
-if TYPE_CHECKING:
-    from amplifier_foundation.sessions.diagnosis import Diagnosis
+from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_foundation.sessions.diagnosis import Diagnosis
 
 
 @click.command()
@@ -30,9 +29,6 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     The conversation before is kept beside it as transcript.jsonl.backup. Resuming a session repairs it as well; this is
     for other programs that read the file, and for going back.
     """
-    from amplifier_app_cli.commands.session.facts import found_session
-    from amplifier_app_cli.ui.layout import counted
-
     app = current_app()
     store, found = found_session(app, session)
     opened = store.open(found)
@@ -40,15 +36,12 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     problems = [*(text for text in (found.damaged, found.warning) if text), *history.problems]
     repaired = opened.rewind() if is_rewind else opened.repair()
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         facts: dict[str, object] = {"status": diagnosis.status, "failure_modes": diagnosis.failure_modes}
         facts |= {"orphaned_tool_ids": diagnosis.orphaned_tool_ids, "misplaced_tool_ids": diagnosis.misplaced_tool_ids}
         facts |= {"incomplete_turns": diagnosis.incomplete_turns, "problems": problems}
         done = {"actions": repaired.actions, "messages": repaired.messages, "turns": repaired.turns}
         print_json({"id": found.id, "found": facts, "done": done})
         return
-    from amplifier_app_cli.ui.plain import plain
 
     for line in (*problems, *_in_words(diagnosis)):
         click.echo(plain(f"found: {line}"))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from amplifier_app_cli.app import current_app
+from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.session.facts import found_session, when
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.app import App
-    from amplifier_foundation.sessions.checkpoints import Checkpoint, Checkpoints, FileState, Restored, RestorePlan
+from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_foundation.sessions.checkpoints import (
+    Checkpoint,
+    Checkpoints,
+    FileState,
+    RestoreConflictError,
+    Restored,
+    RestorePlan,
+)
 
 
 @click.command()
@@ -48,7 +56,6 @@ def restore(
     """
     if sum((checkpoint is not None, is_list, last_turn)) > 1:
         raise click.UsageError("CHECKPOINT, --list and --last-turn: give one of them")
-    from amplifier_app_cli.commands.session.facts import found_session
 
     app = current_app()
     store, found = found_session(app, session)
@@ -70,9 +77,6 @@ def restore(
 def _restore(
     app: App, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, output_format: str
 ) -> None:
-    from amplifier_app_cli.ui.layout import counted
-    from amplifier_foundation.sessions.checkpoints import RestoreConflictError
-
     plan = checkpoints.plan(to)
     app.warn(checkpoints.problems)
     if dry_run:
@@ -92,17 +96,12 @@ def _restore(
 
 
 def _print_list(app: App, session_id: str, known: list[Checkpoint], output_format: str) -> None:
-    from amplifier_app_cli.commands.session.facts import when
-
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         print_json({"id": session_id, "checkpoints": [_record(one) for one in known]})
         return
     if not known:
         app.inform(f"session {session_id} has written no files that could be put back")
         return
-    from amplifier_app_cli.ui.table import table, terminal_width
 
     rows = [[one.id, when(one.made), one.turn, one.tool, _state(one), _path(one)] for one in known]
     click.echo(table(["CHECKPOINT", "TIME", "TURN", "TOOL", "STATE", "FILE"], rows, terminal_width()))
@@ -110,13 +109,10 @@ def _print_list(app: App, session_id: str, known: list[Checkpoint], output_forma
 
 def _print_plan(app: App, plan: RestorePlan, output_format: str) -> None:
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         changes = [{"path": str(state.path), "action": _action(state)} for state in plan.changes]
         conflicts, impossible = list(plan.conflicts), list(plan.impossible)
         print_json({"to": plan.to.id, "changes": changes, "conflicts": conflicts, "impossible": impossible})
         return
-    from amplifier_app_cli.ui.plain import plain
 
     for state in plan.changes:
         click.echo(plain(f"{_action(state)} {state.path}"))
@@ -129,8 +125,6 @@ def _print_plan(app: App, plan: RestorePlan, output_format: str) -> None:
 def _report(app: App, restored: Restored, output_format: str) -> None:
 
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         print_json(
             {
                 "checkpoint": restored.checkpoint.id,
@@ -141,7 +135,6 @@ def _report(app: App, restored: Restored, output_format: str) -> None:
             }
         )
         return
-    from amplifier_app_cli.ui.plain import plain
 
     for path in restored.put_back:
         click.echo(plain(f"put back {path}"))
@@ -156,8 +149,6 @@ def _report(app: App, restored: Restored, output_format: str) -> None:
 
 def _say_nothing(app: App, session_id: str, output_format: str) -> None:
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         print_json({"checkpoint": None, "restored_to": None, "put_back": [], "removed": [], "left": []})
     else:
         app.inform(f"session {session_id} has changed no files that are not restored already")

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.session.facts import (
+    cost_text,
+    found_session,
+    is_fork,
+    model_text,
+    record_of,
+    size_text,
+    when,
+)
+from amplifier_app_cli.commands.session.transcript_view import print_messages
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option
+from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import format_option, print_json
 from amplifier_core.plan import MODULE_SECTIONS
+from amplifier_foundation.sessions.checkpoints import CheckpointError
+from amplifier_foundation.sessions.metadata import SessionSummary
+from amplifier_foundation.sessions.store import SessionStore
 from amplifier_kit.engine.usage import UsageRecord
-
-if TYPE_CHECKING:
-    from amplifier_foundation.sessions.metadata import SessionSummary
-    from amplifier_foundation.sessions.store import SessionStore
 
 
 @dataclass
@@ -49,8 +60,6 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
       amplifier session show "the garden" --with-transcript
       amplifier session show 3f2a --format json | jq .usage
     """
-    from amplifier_app_cli.commands.session.facts import found_session
-
     app = current_app()
     store, found = found_session(app, session)
     known = _known(store, found)
@@ -60,22 +69,16 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
         known.problems += history.problems
         messages = history.messages
     if output_format == "json":
-        from amplifier_app_cli.ui.records import print_json
-
         print_json(_record(known) | ({"messages": messages} if messages is not None else {}))
     else:
         for line in _lines(known):
             click.echo(line)
         if messages is not None:
-            from amplifier_app_cli.commands.session.transcript_view import print_messages
-
             print_messages(messages, found.id)
     app.warn(known.problems)
 
 
 def _known(store: SessionStore, session: SessionSummary) -> _Known:
-    from amplifier_foundation.sessions.checkpoints import CheckpointError
-
     opened = store.open(session)
     metadata = opened.current_metadata()
     problems = [text for text in (session.damaged, session.warning) if text]
@@ -107,8 +110,6 @@ def _known(store: SessionStore, session: SessionSummary) -> _Known:
 
 
 def _record(known: _Known) -> dict[str, Any]:
-    from amplifier_app_cli.commands.session.facts import record_of
-
     return {
         **record_of(known.session, known.metadata),
         "state": known.state,
@@ -127,9 +128,6 @@ def _record(known: _Known) -> dict[str, Any]:
 
 
 def _lines(known: _Known) -> Iterator[str]:
-    from amplifier_app_cli.commands.session.facts import model_text, size_text, when
-    from amplifier_app_cli.ui.plain import plain
-
     session = known.session
     facts = {
         "Session": session.id,
@@ -169,9 +167,6 @@ def _used(metadata: dict[str, Any]) -> str | None:
 
 
 def _cost(metadata: dict[str, Any]) -> str | None:
-    from amplifier_app_cli.commands.session.facts import cost_text
-    from amplifier_app_cli.ui.layout import counted
-
     usage = metadata.get("usage")
     if not isinstance(usage, dict):
         return None
@@ -216,9 +211,6 @@ def _module(entry: Any) -> str | None:
 
 
 def _relations(known: _Known) -> dict[str, str | None]:
-    from amplifier_app_cli.commands.session.facts import is_fork
-    from amplifier_app_cli.ui.layout import counted
-
     session, facts = known.session, known.metadata
     relations: dict[str, str | None] = {}
     if session.parent_id:

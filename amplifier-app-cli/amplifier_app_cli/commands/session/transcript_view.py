@@ -8,6 +8,10 @@ from typing import Any
 
 import click
 
+from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.say import say
+from amplifier_foundation.sessions.turns import starts_turn
+
 #: Lines of a tool's result, and of the arguments of a call, that are shown.
 _LINES = 12
 _LONGEST = 2000
@@ -15,8 +19,6 @@ _LONGEST = 2000
 
 def print_messages(messages: Sequence[Mapping[str, Any]], session_id: str) -> None:
     """Print a conversation; long results of tools are cut, and it is said where all of it is."""
-    from amplifier_app_cli.ui.plain import plain
-
     turn, was_cut = 0, False
     for message in messages:
         turn += _is_prompt(message)
@@ -26,14 +28,10 @@ def print_messages(messages: Sequence[Mapping[str, Any]], session_id: str) -> No
             was_cut = was_cut or not is_whole
             click.echo(plain(text))
     if was_cut:
-        from amplifier_app_cli.ui.say import say
-
         say(f"long results were cut: `amplifier session export {session_id}` has all of it")
 
 
 def _is_prompt(message: Mapping[str, Any]) -> bool:
-    from amplifier_foundation.sessions.turns import starts_turn
-
     return starts_turn(message)
 
 

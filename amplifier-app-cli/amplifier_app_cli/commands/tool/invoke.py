@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.commands.bundle.compose import finished
+from amplifier_app_cli.commands.tool.mount import (
+    SessionFailedError,
+    find_tool,
+    leave_out_keyless,
+    prepared_bundle,
+    running,
+    stand_in,
+)
+from amplifier_app_cli.commands.tool.turn import Hearing, InvokeLoop
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.signals import Signals
+from amplifier_app_cli.ui.approval.preview import OwnKeys
+from amplifier_app_cli.ui.approval.stderr_terminal import StderrTerminal
+from amplifier_app_cli.ui.approval.terminal import TerminalApproval
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_text, print_json
-
-if TYPE_CHECKING:
-    from amplifier_app_cli.commands.tool.turn import Hearing
-    from amplifier_foundation.sessions import SessionRuntime
+from amplifier_app_cli.ui.say import complain, show_warnings
+from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_foundation.approvals.answered_by import person_at
+from amplifier_foundation.children import Spawner
+from amplifier_foundation.sessions import SessionRuntime
 
 
 @click.command()
@@ -46,10 +63,6 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
       amplifier tool invoke read_file file_path=README.md
       amplifier tool invoke grep pattern=import 'paths=["src", "docs"]' -o json
     """
-    from amplifier_app_cli.commands.bundle.compose import finished
-    from amplifier_app_cli.ui.say import show_warnings
-    from amplifier_app_cli.ui.streams import guarded_stdout
-
     app = current_app()
     given = _arguments(arguments)
     show_warnings()
@@ -60,8 +73,6 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
     else:
         _print(record)
     if record["error"]:
-        from amplifier_app_cli.ui.say import complain
-
         complain(code, f"{name}: {_why(record)}")
     app.inform(f"log: {record['log']}")
     sys.exit(code)
@@ -87,10 +98,6 @@ async def _invoked(
     app: App, name: str, arguments: dict[str, Any], bundle: str | None, trust: bool
 ) -> tuple[int, dict[str, Any]]:
     """Run the tool in a new session, which is always closed; return exit code and result."""
-    from amplifier_app_cli.commands.tool.mount import leave_out_keyless, prepared_bundle
-    from amplifier_foundation.children import Spawner
-    from amplifier_foundation.sessions import SessionRuntime
-
     prepared = await prepared_bundle(bundle, trust=trust)
     runtime = SessionRuntime(prepared, spawner=Spawner())
     if app.can_ask:
@@ -101,11 +108,6 @@ async def _invoked(
 
 def _ask_at_terminal(app: App, runtime: SessionRuntime) -> None:
     """Let the person at the terminal be the approval system of the session."""
-    from amplifier_app_cli.ui.approval.preview import OwnKeys
-    from amplifier_app_cli.ui.approval.stderr_terminal import StderrTerminal
-    from amplifier_app_cli.ui.approval.terminal import TerminalApproval
-    from amplifier_foundation.approvals.answered_by import person_at
-
     approval = TerminalApproval(
         StderrTerminal(app.environ, pause=lambda: None),
         runtime.prepared.project,
@@ -120,12 +122,6 @@ def _ask_at_terminal(app: App, runtime: SessionRuntime) -> None:
 
 
 async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    import asyncio
-
-    from amplifier_app_cli.commands.tool.mount import find_tool, running, stand_in
-    from amplifier_app_cli.commands.tool.turn import Hearing, InvokeLoop
-    from amplifier_app_cli.signals import Signals
-
     coordinator = runtime.session.coordinator
     hearing = Hearing(coordinator.hooks)
     record: dict[str, Any] = {"status": "cancelled", "tool": name, "session_id": runtime.session_id}
@@ -146,8 +142,6 @@ async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) ->
 
 
 async def _executed(runtime: SessionRuntime, name: str) -> str:
-    from amplifier_app_cli.commands.tool.mount import SessionFailedError
-
     try:
         # The arguments are in the call: in a prompt, an @ in them would bring files.
         return str(await runtime.execute(f"Run the tool {name}."))
@@ -174,8 +168,6 @@ def _outcome(hearing: Hearing, content: str) -> tuple[int, dict[str, Any]]:
 
 def _print(record: dict[str, Any]) -> None:
     """Print what the tool answered; a failure that has nothing else to say says it on standard error."""
-    from amplifier_app_cli.ui.plain import plain
-
     output = (record["result"] or {}).get("output")
     if output is not None and output != _why(record):
         click.echo(

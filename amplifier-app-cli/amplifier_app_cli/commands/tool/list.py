@@ -8,8 +8,14 @@ from typing import Any
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.compose import finished
+from amplifier_app_cli.commands.tool.mount import find_tool, mounted_tools
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.say import show_warnings
+from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_app_cli.ui.table import table, terminal_width
 
 
 @click.command("list")
@@ -27,8 +33,6 @@ def list_tools(bundle: str | None, trust: bool, output_format: str) -> None:
       amplifier tool list
       amplifier tool list --bundle minimal --format json
     """
-    from amplifier_app_cli.ui.table import table, terminal_width
-
     tools = _described(bundle, trust)
     if output_format == "json":
         print_json(tools)
@@ -52,9 +56,6 @@ def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None
     Examples:
       amplifier tool info read_file
     """
-    from amplifier_app_cli.commands.tool.mount import find_tool
-    from amplifier_app_cli.ui.plain import plain
-
     tools = {one["name"]: one for one in _described(bundle, trust)}
     found: dict[str, Any] = find_tool(tools, name)
     if output_format == "json":
@@ -74,18 +75,12 @@ def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None
 
 def _described(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
     """Return the descriptions of the tools of a bundle; what they print meanwhile is not a result."""
-    from amplifier_app_cli.commands.bundle.compose import finished
-    from amplifier_app_cli.ui.say import show_warnings
-    from amplifier_app_cli.ui.streams import guarded_stdout
-
     show_warnings()
     with guarded_stdout():
         return finished(_mounted(bundle, trust))
 
 
 async def _mounted(bundle: str | None, trust: bool) -> list[dict[str, Any]]:
-    from amplifier_app_cli.commands.tool.mount import mounted_tools
-
     async with mounted_tools(bundle, trust=trust) as tools:
         return [_facts(name, tool) for name, tool in sorted(tools.items())]
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.compose import options_for
+from amplifier_app_cli.providers.choice import unset_of
 from amplifier_core.llm_errors import ConfigurationError
-from amplifier_foundation.errors import FoundationError
-
-if TYPE_CHECKING:
-    from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.children import Spawner
+from amplifier_foundation.errors import FoundationError, did_you_mean
+from amplifier_foundation.paths import Home
+from amplifier_foundation.plan.prepare import prepare
+from amplifier_foundation.plan.prepared import Prepared
+from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.settings.keys import KeyStore
 
 #: What of a plan tools need to be looked at: neither a model nor anybody who listens.
 _PARTS: Final = ("session", "tools", "agents", "spawn")
@@ -31,12 +40,6 @@ class SessionFailedError(FoundationError):
 
 async def prepared_bundle(bundle: str | None, *, trust: bool) -> Prepared:
     """Return a bundle ready to be run, with the user's keys in the environment; raises what `prepare` raises."""
-    import os
-
-    from amplifier_app_cli.commands.bundle.compose import options_for
-    from amplifier_foundation.plan.prepare import prepare
-    from amplifier_foundation.settings.keys import KeyStore
-
     app = current_app()
     keys = KeyStore(app.home, os.environ)
     keys.apply(os.environ)
@@ -49,14 +52,6 @@ async def prepared_bundle(bundle: str | None, *, trust: bool) -> Prepared:
 @asynccontextmanager
 async def mounted_tools(bundle: str | None, *, trust: bool) -> AsyncIterator[dict[str, Any]]:
     """Give the tools of a bundle by name, mounted in a session of which nothing is kept."""
-    import tempfile
-    from dataclasses import replace
-    from pathlib import Path
-
-    from amplifier_foundation.children import Spawner
-    from amplifier_foundation.paths import Home
-    from amplifier_foundation.sessions import SessionRuntime
-
     prepared = await prepared_bundle(bundle, trust=trust)
     plan = {name: part for name, part in prepared.composed.plan.items() if name in _PARTS}
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +77,6 @@ def find_tool(tools: dict[str, Any], name: str) -> Any:
     """Return the tool of that name; raises ToolUnknownError with a hint."""
     if name in tools:
         return tools[name]
-    from amplifier_foundation.errors import did_you_mean
 
     hint = did_you_mean(name, sorted(tools)) if tools else "it has none; see `amplifier module add`"
     raise ToolUnknownError(f"the bundle has no tool {name!r}: {hint}")
@@ -94,10 +88,6 @@ def leave_out_keyless(plan: dict[str, Any]) -> None:
     They could not be mounted, and a missing module stops a session. The record of the session still names them:
     resuming it reports the missing key.
     """
-    import os
-
-    from amplifier_app_cli.providers.choice import unset_of
-
     entries = plan.get("providers")
     if isinstance(entries, list):
         plan["providers"] = [entry for entry in entries if not unset_of(entry, os.environ)]
