@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_TAG: Final = re.compile(r"<(?=\s*/?\s*system-reminder)", re.IGNORECASE)
+_TAG: Final = re.compile(r"<(?=[\s/]*system-reminder)", re.IGNORECASE)
 
 
 def one_line(text: str, limit: int = 200) -> str:
