@@ -28,8 +28,6 @@ from amplifier_kit.guard.processes.programs import Folders, find_program, host_e
 
 # --- commands ---
 
-#: Longer listings of settings are rejected: only their end would be kept.
-_LISTED_LIMIT: Final = 16 << 20
 _PROGRAM: Final = "git"
 
 #: Variables that git needs to find its libraries; a reading git gets no others of ours.
@@ -129,19 +127,6 @@ def read_environment(
     return given if work_tree is None else given | {"GIT_WORK_TREE": work_tree}
 
 
-def list_user_config(program: str, seconds: float) -> bytes | None:
-    """Return the settings of user and system as git lists them; None when it cannot."""
-    given = {name: value for name, value in os.environ.items() if name not in _HOOK_VARIABLES}
-    command = [program, "--no-pager", "config", "--includes", "--list", "-z"]
-    return _output(command, given | {"GIT_DIR": os.devnull}, None, seconds)
-
-
-def list_config(program: str, data: bytes, seconds: float) -> bytes | None:
-    """Return the settings of a config file's content as git lists them, without includes; None when it cannot."""
-    command = read_command("config", "--file", "-", "--no-includes", "--list", "-z", program=program)
-    return _output(command, read_environment(), data, seconds)
-
-
 def fetch_command(
     *arguments: str, environ: Mapping[str, str], options: Sequence[str] = (), outside: Folders | None = None
 ) -> list[str]:
@@ -180,16 +165,6 @@ def fetch_environment(
         if value and not environ.get(name):
             env[name] = value
     return env
-
-
-def _output(command: Sequence[str], environment: Mapping[str, str], data: bytes | None, seconds: float) -> bytes | None:
-    try:
-        done = run_program(
-            command, timeout=seconds, environment=environment, data=data, is_split=True, limit=_LISTED_LIMIT
-        )
-    except CommandTimeoutError:
-        return None
-    return done.stdout if done.returncode == 0 and len(done.stdout) < _LISTED_LIMIT else None
 
 
 def _with_c(options: Iterable[str]) -> list[str]:
@@ -326,34 +301,24 @@ def _read_line(path: str) -> str | None:
     return None if data is None else os.fsdecode(data).rstrip("\r\n")
 
 
-# --- settings: the few that only decide how files are compared and named ---
+# --- settings ---
 
-#: Seconds for git to list a config file.
+#: Seconds for git to list a config.
 _TIMEOUT: Final = 10.0
 _CONFIG_LIMIT: Final = 4 * 1024 * 1024
 _EXCLUDES_LIMIT: Final = 1024 * 1024
+#: Longer listings of settings are refused: only their end would be kept.
+_LISTED_LIMIT: Final = 16 << 20
 
-Entries = list[tuple[str, str]]
+Entries = Sequence[tuple[str, str]]
 
-_BOOLEANS: Final = {
-    **dict.fromkeys(("true", "yes", "on", "1"), "true"),
-    **dict.fromkeys(("false", "no", "off", "0", ""), "false"),
-}
-#: The settings that are used, with their values besides booleans. None names a program, a path, a URL or a file.
-_SCALARS: Final[Mapping[str, tuple[str, ...]]] = {
-    "core.filemode": (),
-    "core.ignorecase": (),
-    "core.symlinks": (),
-    "core.precomposeunicode": (),
-    "core.trustctime": (),
-    "core.checkstat": ("default", "minimal"),
-    "core.autocrlf": ("input",),
-    "core.eol": ("lf", "crlf", "native"),
-    "core.safecrlf": ("warn",),
-    "core.sparsecheckout": (),
-    "core.sparsecheckoutcone": (),
-}
-_NOT_BOOLEAN: Final = frozenset(("core.checkstat", "core.eol"))
+#: The settings that a reading git gets: how files are compared, and what a branch tracks. None of them names a program,
+#: a file or a URL to follow.
+_PASSED_ON: Final = re.compile(
+    r"core\.(?:filemode|ignorecase|symlinks|precomposeunicode|trustctime|checkstat|autocrlf|eol|safecrlf"
+    r"|sparsecheckout|sparsecheckoutcone)|branch\..+\.(?:remote|merge)|remote\..+\.fetch",
+    re.DOTALL,
+)
 #: Repository extensions that make no difference to how we read.
 _EXTENSIONS: Final = frozenset(
     (
@@ -361,25 +326,21 @@ _EXTENSIONS: Final = frozenset(
         *("relativeworktrees", "worktreeconfig"),
     )
 )
-_REF: Final = re.compile(r"refs/(?!.*(?:\.\.|//|@\{))[^\x00-\x20\x7f~^:?*\[\\]+")
-_REFSPEC: Final = re.compile(r"\+?(refs/[^\x00-\x20\x7f~^:?\[\\]+):(refs/[^\x00-\x20\x7f~^:?\[\\]+)")
-_REMOTE: Final = re.compile(r"[\w.][\w.+-]*")
 
 
 class UserSettings(NamedTuple):
     """The user's settings that are used in every repository."""
 
-    scalars: Mapping[str, str] = {}
+    entries: Entries = ()
     #: The content of the global ignore file.
     excludes: bytes = b""
 
 
 class RepositorySettings(NamedTuple):
-    """The settings of a repository that are used."""
+    """The settings of a repository."""
 
     object_format: str
     ref_storage: str
-    scalars: Mapping[str, str]
     #: The working tree that the repository names; not followed.
     worktree: str | None
     is_bare: bool
@@ -387,92 +348,80 @@ class RepositorySettings(NamedTuple):
     is_partial: bool
     entries: Entries
 
-    def tracking(self, branch: str) -> tuple[str, str, list[str]] | None:
-        """Return the remote of a branch, the remote ref, and the refspecs of the remote."""
-        remote = _last(self.entries, f"branch.{branch}.remote") or ""
-        merge = _last(self.entries, f"branch.{branch}.merge") or ""
-        if not _REF.fullmatch(merge) or (remote != "." and not _REMOTE.fullmatch(remote)):
-            return None
-        specs = [value for key, value in self.entries if key == f"remote.{remote}.fetch"]
-        return remote, merge, [spec for spec in specs if _REFSPEC.fullmatch(spec)]
-
 
 def read_repository_settings(program: str, git_dir: str, common_dir: str) -> RepositorySettings:
     """Read the config of a repository without following anything in it; raises UnsafeRepositoryError."""
     entries = _entries(program, os.path.join(common_dir, "config"))
     version = _last(entries, "core.repositoryformatversion") or "0"
-    extensions = {key.partition(".")[2]: value for key, value in entries if key.startswith("extensions.")}
+    extensions = {key.partition(".")[2]: value.lower() for key, value in entries if key.startswith("extensions.")}
     if version not in ("0", "1"):
         raise UnsafeRepositoryError(f"the repository has the unknown format version {version[:20]!r}")
     if version == "1" and (unknown := sorted(set(extensions) - _EXTENSIONS)):
         raise UnsafeRepositoryError(f"the repository needs the unknown extension {unknown[0][:50]!r}")
-    object_format = extensions.get("objectformat", "sha1").lower() if version == "1" else "sha1"
-    ref_storage = extensions.get("refstorage", "files").lower() if version == "1" else "files"
+    object_format = extensions.get("objectformat", "sha1") if version == "1" else "sha1"
+    ref_storage = extensions.get("refstorage", "files") if version == "1" else "files"
     if object_format not in ("sha1", "sha256") or ref_storage not in ("files", "reftable"):
         raise UnsafeRepositoryError("the repository has an unknown object format or ref storage")
-    is_bare = _BOOLEANS.get((_last(entries, "core.bare") or "").lower()) == "true"
-    if _BOOLEANS.get(extensions.get("worktreeconfig", "").lower()) == "true":
-        entries += _entries(program, os.path.join(git_dir, "config.worktree"))
+    is_bare = _is_true(_last(entries, "core.bare"))
+    if _is_true(extensions.get("worktreeconfig")):
+        entries = (*entries, *_entries(program, os.path.join(git_dir, "config.worktree")))
     is_partial = "partialclone" in extensions or any(key.endswith(".promisor") for key, _ in entries)
-    worktree = _last(entries, "core.worktree")
-    return RepositorySettings(object_format, ref_storage, _scalars(entries), worktree, is_bare, is_partial, entries)
+    return RepositorySettings(object_format, ref_storage, _last(entries, "core.worktree"), is_bare, is_partial, entries)
 
 
 def read_user_settings(program: str) -> UserSettings:
     """Read the user's settings; empty when git cannot read them."""
+    given = {name: value for name, value in os.environ.items() if name not in _HOOK_VARIABLES}
+    command = [program, "--no-pager", "config", "--includes", "--list", "-z"]
     try:
-        entries = _parse(list_user_config(program, _TIMEOUT) or b"")
+        entries = _listed(command, given | {"GIT_DIR": os.devnull}, None)
         path = os.path.expanduser(_last(entries, "core.excludesfile") or "")
         if not path:
             config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
             path = os.path.join(config, "git", "ignore")
         excludes = read_small(path, _EXCLUDES_LIMIT, places=()) if os.path.isabs(path) else None
-        return UserSettings(_scalars(entries), excludes or b"")
-    except (OSError, UnsafeRepositoryError):
+        return UserSettings(entries, excludes or b"")
+    except UnsafeRepositoryError:
         return UserSettings()
 
 
 def _entries(program: str, path: str) -> Entries:
     """Return the keys and values of a config file, without its includes."""
     data = read_small(path, _CONFIG_LIMIT)
-    return list(_listed(program, data)) if data else []
+    return _entries_of(program, data) if data else ()
 
 
 @lru_cache(maxsize=32)
-def _listed(program: str, data: bytes) -> tuple[tuple[str, str], ...]:
+def _entries_of(program: str, data: bytes) -> Entries:
+    command = read_command("config", "--file", "-", "--no-includes", "--list", "-z", program=program)
+    return _listed(command, read_environment(), data)
+
+
+def _listed(command: Sequence[str], environment: Mapping[str, str], data: bytes | None) -> Entries:
+    """Return the settings that a git command lists; raises UnsafeRepositoryError when it cannot."""
     try:
-        listed = list_config(program, data, _TIMEOUT)
-    except OSError as error:
-        raise UnsafeRepositoryError(f"the config of the repository cannot be read: {error}") from error
-    if listed is None:
+        done = run_program(
+            command, timeout=_TIMEOUT, environment=environment, data=data, is_split=True, limit=_LISTED_LIMIT
+        )
+    except (OSError, CommandTimeoutError) as error:
+        raise UnsafeRepositoryError(f"git cannot list the config: {error}") from error
+    if done.returncode or len(done.stdout) >= _LISTED_LIMIT:
         raise UnsafeRepositoryError("the config of the repository cannot be read")
-    return tuple(_parse(listed))
-
-
-def _parse(listed: bytes) -> Entries:
-    parts = [item.partition("\n") for item in os.fsdecode(listed).split("\0")]
-    return [(key, value if separator else "true") for key, separator, value in parts if key]
+    parts = [item.partition("\n") for item in os.fsdecode(done.stdout).split("\0")]
+    return tuple((key, value if separator else "true") for key, separator, value in parts if key)
 
 
 def _last(entries: Entries, key: str) -> str | None:
     return next((value for known, value in reversed(entries) if known == key), None)
 
 
-def _scalars(entries: Entries) -> dict[str, str]:
-    """Return the known settings with valid values."""
-    found = {}
-    for key, value in entries:
-        word = value.lower()
-        if word in _SCALARS.get(key, ()):
-            found[key] = word
-        elif key in _SCALARS and key not in _NOT_BOOLEAN and word in _BOOLEANS:
-            found[key] = _BOOLEANS[word]
-    return found
+def _is_true(value: str | None) -> bool:
+    return value is not None and value.lower() in ("true", "yes", "on", "1")
 
 
 # --- the private git folder ---
 
-_HEAD: Final = re.compile(r"ref: (refs/[^\x00-\x20\x7f]+)|[0-9a-f]{40}|[0-9a-f]{64}")
+_HEAD: Final = re.compile(r"ref: refs/[^\x00-\x20\x7f]+|[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class PrivateGitDir:
@@ -546,11 +495,9 @@ class PrivateGitDir:
     def _fill(self, user: UserSettings, may_borrow: bool) -> None:
         own, common = self.repository.git_dir, self.repository.common_dir
         head = os.fsdecode(read_small(os.path.join(own, "HEAD")) or b"").strip()
-        found = _HEAD.fullmatch(head)
-        if found is None:
+        if _HEAD.fullmatch(head) is None:
             raise UnsafeRepositoryError("the HEAD of the repository cannot be read")
-        branch = (found[1] or "").removeprefix("refs/heads/")
-        config = _config(self.settings, user.scalars, branch, is_bare=self.repository.root is None)
+        config = _config(self.settings, user.entries, is_bare=self.repository.root is None)
         contents = {"HEAD": os.fsencode(f"{head}\n"), "config": os.fsencode(config), "user-excludes": user.excludes}
         for name, content in contents.items():
             with open(os.path.join(self.path, name), "wb") as file:
@@ -584,18 +531,21 @@ class PrivateGitDir:
             raise UnsafeRepositoryError(f"{path} leads to {real}, out of the repository")
 
 
-def _config(settings: RepositorySettings, user: Mapping[str, str], branch: str, *, is_bare: bool) -> str:
+def _config(settings: RepositorySettings, user: Entries, *, is_bare: bool) -> str:
+    """Return the content of the config file that a reading git gets; of two values for one key, the last one counts."""
     version = 0 if settings.object_format == "sha1" and settings.ref_storage == "files" else 1
     lines = ["[core]", f"repositoryformatversion = {version}", f"bare = {'true' if is_bare else 'false'}"]
-    lines += [f"{key.partition('.')[2]} = {value}" for key, value in {**user, **settings.scalars}.items()]
     if version:
         lines += ["[extensions]", f"objectformat = {settings.object_format}"]
         lines += ["refstorage = reftable"] if settings.ref_storage == "reftable" else []
-    tracking = settings.tracking(branch) if branch else None
-    if tracking is not None:
-        remote, merge, refspecs = tracking
-        lines += [f"[branch {_quote(branch)}]", f"remote = {_quote(remote)}", f"merge = {_quote(merge)}"]
-        lines += [f"[remote {_quote(remote)}]", *(f"fetch = {_quote(spec)}" for spec in refspecs)] if refspecs else []
+    for key, value in (*user, *settings.entries):
+        if _PASSED_ON.fullmatch(key):
+            section, _, rest = key.partition(".")
+            subsection, _, name = rest.rpartition(".")
+            lines += [
+                f"[{section} {_quote(subsection)}]" if subsection else f"[{section}]",
+                f"{name} = {_quote(value)}",
+            ]
     return "\n".join([*lines, ""])
 
 
@@ -614,7 +564,7 @@ def _links_in(objects: str) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
