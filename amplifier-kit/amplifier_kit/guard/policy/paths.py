@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -42,13 +42,18 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
     Only `*` matches a hole: whatever it is filled with, `*` matches that as well.
     """
-    chunks = _between_stars(pattern)
-    if len(chunks) == 1:
-        return re.compile(f"{_chunk(pattern)}\\Z", re.DOTALL)
-    first, *middle, last = (_chunk(chunk) for chunk in chunks)
+    return re.compile(f"{_expression(pattern)}\\Z", re.DOTALL)
+
+
+def _expression(pattern: str, *, never: str = "") -> str:
+    """Return the expression of a pattern as text; the characters in `never` are matched by no wildcard."""
+    first, *rest = (_chunk(chunk, never) for chunk in _between_stars(pattern))
+    if not rest:
+        return first
+    any_one = f"[^{never}]" if never else "."
     # The first place where a chunk fits is as good as any later one: no need to ever come back to it.
-    inner = "".join(f"(?>.*?{chunk})" for chunk in middle if chunk)
-    return re.compile(f"{first}{inner}.*{last}\\Z", re.DOTALL)
+    inner = "".join(f"(?>{any_one}*?{chunk})" for chunk in rest[:-1] if chunk)
+    return f"{first}{inner}{any_one}*{rest[-1]}"
 
 
 def check_classes(pattern: str) -> None:
@@ -86,7 +91,7 @@ def _compiled_one(token: str) -> re.Pattern[str]:
     return re.compile(f"{_chunk(token)}\\Z", re.DOTALL)
 
 
-def _chunk(text: str) -> str:
+def _chunk(text: str, never: str = "") -> str:
     pieces: list[str] = []
     at = 0
     while at < len(text):
@@ -94,10 +99,10 @@ def _chunk(text: str) -> str:
         if found:
             body = found[2].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^").replace("&", "\\&")
             body = body.replace("~", "\\~").replace("|", "\\|").replace("--", "\\-\\-")
-            pieces.append(f"(?!\\0)[{'^' if found[1] else ''}{body}]")
+            pieces.append(f"(?![\\0{never}])[{'^' if found[1] else ''}{body}]")
             at = found.end()
             continue
-        pieces.append("[^\\0]" if text[at] == "?" else re.escape(text[at]))
+        pieces.append(f"[^\\0{never}]" if text[at] == "?" else re.escape(text[at]))
         at += 1
     return "".join(pieces)
 
@@ -220,46 +225,45 @@ def prefix_of(parts: tuple[str, ...]) -> str:
         if literal_prefix(part) != part:
             break
         plain.append(part)
-    return "/" + "/".join(plain)
+    return "".join(f"/{part}" for part in plain)
 
 
 def folded(text: str) -> str:
     """Return a path's text as the most forgiving file system reads it: for rules that restrict."""
-    visible = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    if text.isascii():
+        text = text.lower()
+    else:
+        visible = "".join(character for character in text if unicodedata.category(character) != "Cf")
+        text = unicodedata.normalize("NFKC", visible).casefold()
     # Some file systems take `.git.` and `.git ` for `.git`.
-    return _TRAILING.sub("", unicodedata.normalize("NFKC", visible).casefold())
+    return _TRAILING.sub("", text)
 
 
-def path_matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
-    """Return whether a path's parts match those of a pattern; `**` matches any number of parts, also none."""
-    at = mark = 0
-    star: int | None = None
-    for _ in range((len(pattern) + 1) * (len(path) + 1) + 1):
-        if at == len(path):
-            break
-        if mark < len(pattern) and pattern[mark] == "**":
-            star, kept = mark, at
-            mark += 1
-        elif mark < len(pattern) and compiled(pattern[mark]).match(path[at]):
-            mark += 1
-            at += 1
-        elif star is not None:
-            kept += 1
-            mark, at = star + 1, kept
+@lru_cache(maxsize=4096)
+def compiled_path(pattern: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the expression of a pattern's parts, for texts of `plain_path`; `**` matches any number, also none."""
+    groups = [""]
+    for part in pattern:
+        if part == "**":
+            groups.append("")
         else:
-            return False
-    return at == len(path) and all(part == "**" for part in pattern[mark:])
+            groups[-1] += f"/{_expression(part, never='/')}"
+    first, *rest = groups
+    if rest:
+        # As above: where a group of parts fits first is as good a place as any later one.
+        inner = "".join(f"(?>.*?{group}(?=/|\\Z))" for group in rest[:-1] if group)
+        first += f"(?=/|\\Z){inner}.*{rest[-1]}"
+    return re.compile(f"{first}\\Z", re.DOTALL)
+
+
+def plain_path(path: str) -> str:
+    """Return an absolute path in the form that `compiled_path` is about: without empty parts."""
+    return path.rstrip("/") if "//" not in path else "".join(f"/{part}" for part in path.split("/") if part)
 
 
 # --- paths that rules hide from a search ---
 
 _READ: Final = "filesystem.read"
-#: Folders whose state is kept: most paths that are asked for lie where the last ones did.
-_MOST_FOLDERS: Final = 10_000
-
-_Pattern = tuple[str, ...]
-#: How far each pattern has come that can still mean something below.
-_State = tuple[tuple[_Pattern, frozenset[int]], ...]
 
 
 class HiddenPaths:
@@ -274,14 +278,12 @@ class HiddenPaths:
             for rule in self._rules
             if rule.path is not None
         )
-        patterns = set[_Pattern]().union(*forms)
-        self._start: _State = tuple((pattern, _closed(pattern, {0})) for pattern in patterns)
-        self._folders: dict[str, _State] = {}
+        self._expressions = [compiled_path(form) for form in set[tuple[str, ...]]().union(*forms)]
 
     def __call__(self, path: str) -> bool:
         """Return whether a rule asks for reading this place, or denies it."""
-        folder, _, name = path.rpartition("/")
-        return any(len(pattern) in places for pattern, places in _advanced(self._at(folder), name))
+        plain = plain_path(folded(path))
+        return any(expression.match(plain) for expression in self._expressions)
 
     def within(self, place: str) -> HiddenPaths | None:
         """Return the hidden paths below a place that a call was allowed to look at; None when there are none.
@@ -291,17 +293,6 @@ class HiddenPaths:
         where = (self._project, self._home)
         left = [rule for rule in self._rules if rule.verdict == "deny" or not HiddenPaths([rule], *where)(place)]
         return HiddenPaths(left, *where) if left else None
-
-    def _at(self, folder: str) -> _State:
-        state = self._folders.get(folder)
-        if state is None:
-            state = self._start
-            for name in folder.split("/"):
-                state = _advanced(state, name)
-            if len(self._folders) >= _MOST_FOLDERS:
-                self._folders.clear()
-            self._folders[folder] = state
-        return state
 
 
 def hidden_paths(rules: Iterable[Rule], project: Path, tool: str, *, home: Path | None = None) -> HiddenPaths | None:
@@ -320,36 +311,3 @@ def _fits(rule: Rule, actions: tuple[str, ...], tool: str) -> bool:
     if rule.path is None or (rule.tool is not None and not compiled(rule.tool).match(tool)):
         return False
     return rule.action is None or any(compiled(rule.action).match(action) for action in actions)
-
-
-def _advanced(state: _State, name: str) -> _State:
-    """Return the state one name further down."""
-    if name in ("", "."):
-        return state
-    # A letter may fold to several, a slash among them.
-    for step in (name.lower() if name.isascii() else folded(name)).split("/"):
-        if step:
-            moved = ((pattern, _moved(pattern, places, step)) for pattern, places in state)
-            state = tuple((pattern, places) for pattern, places in moved if places)
-    return state
-
-
-def _moved(pattern: _Pattern, places: frozenset[int], step: str) -> frozenset[int]:
-    further: set[int] = set()
-    for place in places:
-        if place == len(pattern):
-            continue
-        if pattern[place] == "**":
-            further.add(place)
-        elif compiled(pattern[place]).match(step):
-            further.add(place + 1)
-    return _closed(pattern, further)
-
-
-def _closed(pattern: _Pattern, places: set[int]) -> frozenset[int]:
-    """Add the places after each `**`, which may match nothing."""
-    for place in sorted(places):
-        while place < len(pattern) and pattern[place] == "**":
-            place += 1
-            places.add(place)
-    return frozenset(places)

@@ -15,12 +15,13 @@ from amplifier_kit.guard.policy.facts import Facts, Part, parts_of
 from amplifier_kit.guard.policy.paths import (
     check_classes,
     compiled,
+    compiled_path,
     escaped,
     folded,
     literal_prefix,
     longest_text,
-    path_matches,
     pattern_parts,
+    plain_path,
     prefix_of,
     restricted_forms,
 )
@@ -158,7 +159,7 @@ def _check_host(pattern: str) -> None:
 class _Command(NamedTuple):
     #: Text that is in every line which matches: looking for it is faster than matching.
     needle: str
-    expression: re.Pattern[str]
+    pattern: tuple[str, ...]
     rule: Rule
 
 
@@ -251,11 +252,12 @@ class _Index:
         return None
 
     def _place(self, path: str, part: Part) -> Rule | None:
-        steps = [step for step in path.split("/") if step]
-        for depth in range(len(steps) + 1):
-            for place in self._places.get("/" + "/".join(steps[:depth]), ()):
-                if path_matches(place.pattern, steps) and _is_about(place.rule, part):
-                    return place.rule
+        plain = plain_path(path)
+        steps = plain.split("/")
+        for depth in range(1, len(steps) + 1):
+            for pattern, rule in self._places.get("/".join(steps[:depth]), ()):
+                if compiled_path(pattern).match(plain) and _is_about(rule, part):
+                    return rule
         return None
 
     def _host(self, part: Part) -> Rule | None:
