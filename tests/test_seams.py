@@ -43,7 +43,6 @@ STAND_INS = {"testing.py", "testing", "conformance.py", "behavioral"}
 #: Where a coroutine is told from a value for another reason than to await it.
 TELLING_APART = {
     "amplifier_core/bounded_call.py",  # drives coroutines itself
-    "amplifier_core/_session_init.py",  # closes what an async queue returns
     "amplifier_core/validation/provider.py",  # a validator that says what is wrong
     "amplifier_kit/awaitable.py",
     "amplifier_kit/engine/delegation/request.py",  # a spawn that gives nothing to await is refused

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +27,6 @@ _LIFTED: dict[str, type | tuple[type, ...]] = {
 }
 #: The same, with the keys that become something else on the top level.
 _PLACES = {**_LIFTED, "error": object, "timestamp": object, "lvl": object}
-#: What a processor or sink may raise without harm. Nothing is awaited here, so it raised a CancelledError itself.
-_FAULTS = (Exception, CancelledError)
 
 
 class LogPipe:
@@ -54,7 +51,7 @@ class LogPipe:
                     return
                 if not isinstance(processed, dict):
                     raise TypeError(f"it must return the record or None, not {type(processed).__name__}")
-            except _FAULTS as error:
+            except Exception as error:
                 self._report(processor, "processor", error)
                 return
             record = clean(processed)
@@ -64,10 +61,10 @@ class LogPipe:
         for sink in sinks:
             try:
                 require_plain(sink(fresh()))
-            except _FAULTS as error:
+            except Exception as error:
                 self._report(sink, "sink", error)
 
-    def _report(self, culprit: object, what: str, error: BaseException) -> None:
+    def _report(self, culprit: object, what: str, error: Exception) -> None:
         if id(culprit) not in self._reported:
             self._reported[id(culprit)] = culprit
             logger.error("Log %s %r failed (reported once): %s", what, culprit, reason(error), exc_info=error)

@@ -9,7 +9,7 @@ before and after, and rolls back when a mount or the whole start fails.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, MutableSequence
+from collections.abc import Callable, MutableSequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import unwrap
@@ -48,18 +48,15 @@ class SessionList(MutableSequence[Any]):
     with its coordinator; the additions of a module whose mount fails are removed.
     """
 
-    __hash__ = None  # type: ignore[assignment]  # like every list
-
     def __init__(self, common: list[Any]) -> None:
         self._common = common
         self._key = object()
 
     def _contents(self) -> list[Any]:
         scope = current_scope()
-        fields = getattr(scope.owner, "__dict__", None) if scope is not None else None
-        if fields is None:
+        if scope is None:
             return self._common
-        contents: list[Any] = fields.setdefault("_module_lists", {}).setdefault(self._key, [])
+        contents: list[Any] = vars(scope.owner).setdefault("_module_lists", {}).setdefault(self._key, [])
         return contents
 
     def insert(self, index: int, value: Any) -> None:
@@ -67,8 +64,8 @@ class SessionList(MutableSequence[Any]):
         contents = self._contents()
         contents.insert(index, value)
         scope = current_scope()
-        ledger = getattr(scope.owner, "_ledger", None) if scope is not None else None
-        if isinstance(ledger, Ledger):
+        ledger = _ledger_of(scope.owner) if scope is not None else None
+        if ledger is not None:
             ledger.note(partial(remove_identical, contents, value))
 
     def __getitem__(self, index: Any) -> Any:
@@ -82,9 +79,6 @@ class SessionList(MutableSequence[Any]):
 
     def __len__(self) -> int:
         return len(self._contents())
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._contents())
 
     def __eq__(self, other: object) -> bool:
         return self._contents() == (other._contents() if isinstance(other, SessionList) else other)
@@ -276,8 +270,7 @@ class Attempt:
         self._module = module_id
         self._exclusive = exclusive
         self._points = mount_points_copy(coordinator)
-        ledger = getattr(coordinator, "_ledger", None)
-        self._ledger = ledger if isinstance(ledger, Ledger) else None
+        self._ledger = _ledger_of(coordinator)
         self._mark = self._ledger.mark() if self._ledger is not None else 0
 
     async def roll_back(self) -> None:
@@ -299,6 +292,11 @@ class Attempt:
             elif not same(held, mounted):
                 held.clear()
                 held.update(mounted)
+
+
+def _ledger_of(coordinator: Any) -> Ledger | None:
+    ledger = getattr(coordinator, "_ledger", None)
+    return ledger if isinstance(ledger, Ledger) else None
 
 
 def mount_points_copy(coordinator: Any) -> dict[str, Any]:

@@ -6,15 +6,13 @@ starts without it. Whatever a failing module had registered is rolled back.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from copy import deepcopy
-from inspect import isawaitable, iscoroutine
 from typing import Any
 
 from amplifier_core._discovery import module_failure_reason
 from amplifier_core._mount import Attempt, MountWave
-from amplifier_core.bounded_call import FATAL, call, maybe_await, running_task
+from amplifier_core.bounded_call import call, maybe_await, running_task
 from amplifier_core.data import copy_tree, describe, reason
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
 from amplifier_core.loader import ModuleLoader
@@ -58,8 +56,8 @@ async def initialize_session(config: dict[str, Any], coordinator: Any, session_i
         finally:
             startup.drain()
     if parent_id:
-        payload = {"parent": parent_id, "session_id": session_id, **session_facts(config, raw=True)}
-        await _emit_quietly(coordinator, SESSION_FORK, payload)
+        payload = {"parent": parent_id, "session_id": session_id, **session_facts(config)}
+        await emit_quietly(coordinator, SESSION_FORK, payload)
     logger.info("Session %s initialized successfully", session_id)
 
 
@@ -81,13 +79,13 @@ async def mount_on_demand(coordinator: Any, point: str, module_id: str, config: 
             startup.drain()
 
 
-def session_facts(config: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
-    """Return the `metadata` (and redacted `raw` plan) that the plan wants on lifecycle events."""
+def session_facts(config: dict[str, Any]) -> dict[str, Any]:
+    """Return what the plan adds to lifecycle events: its `metadata`, and with `session.raw` the redacted plan."""
     section = config.get("session") or {}
     facts: dict[str, Any] = {}
     if section.get("metadata"):
         facts["metadata"] = section["metadata"]
-    if raw and section.get("raw"):
+    if section.get("raw"):
         facts["raw"] = redact_secrets(config)
     return facts
 
@@ -140,9 +138,7 @@ class _Startup:
         logger.info("Loading %s: %s", title, entry["module"])
         try:
             await self.mount(kind, entry)
-        except (asyncio.CancelledError, *FATAL):
-            raise
-        except BaseException as error:
+        except Exception as error:
             logger.error("Failed to load %s '%s': %s", title, entry["module"], reason(error))
             failure = RuntimeError(f"Cannot initialize without {title}: {reason(error)}")
             failure.module_type = kind  # type: ignore[attr-defined]
@@ -153,9 +149,7 @@ class _Startup:
         logger.info("Loading %s: %s", kind, entry["module"])
         try:
             await self.mount(kind, entry)
-        except (asyncio.CancelledError, *FATAL):
-            raise
-        except BaseException as error:
+        except Exception as error:
             await self._report(kind, entry, error)
 
     async def mount_provider(self, entry: dict[str, Any]) -> None:
@@ -167,9 +161,7 @@ class _Startup:
         try:
             await call(running_task(), None, self._call_capability, "provider.before_load", entry)
             await self.mount("provider", entry, lambda: self._place_provider(entry, before))
-        except (asyncio.CancelledError, *FATAL):
-            raise
-        except BaseException as error:
+        except Exception as error:
             await self._report("provider", entry, error)
             await self._call_capability("provider.load_failure", entry, error)
 
@@ -199,31 +191,23 @@ class _Startup:
 
         Failures become events after all have run, so that handlers registered in a callback hear of every one.
         """
-        queue = self.queue.get_on_session_ready_queue()
-        if isawaitable(queue):
-            _close_unawaited(queue)
-            raise TypeError(f"get_on_session_ready_queue() of {type(self.queue).__name__} must be sync, it is async")
-        read_option = getattr(self.coordinator, "_session_option", None)  # an app's own coordinator may have none
-        deadline = read_option("ready_timeout") if callable(read_option) else None
-        if not isinstance(deadline, (int, float)):
-            deadline = None
+        read_option = getattr(self.coordinator, "_session_option", None)  # another coordinator class may have none
+        deadline = read_option("ready_timeout") if read_option is not None else None
         failures: list[tuple[str, str]] = []
-        for module_id, ready in queue if isinstance(queue, (list, tuple)) else ():
+        for module_id, ready in self.queue.get_on_session_ready_queue():
             with open_module(self.coordinator, module_id, self.wave, self.kinds.get(module_id, "app")):
                 try:
                     await call(running_task(), deadline, ready, self.coordinator)
-                except (asyncio.CancelledError, *FATAL):
-                    raise
-                except BaseException as error:
+                except Exception as error:
                     failures.append((module_id, reason(error)))
                     logger.warning("on_session_ready for '%s' raised: %s", module_id, reason(error), exc_info=error)
         for module_id, failure in [*failures, *self.wave.skipped]:
             payload = {"module_id": module_id, "error": failure}
-            await _emit_quietly(self.coordinator, MODULE_ON_SESSION_READY_FAILED, payload)
+            await emit_quietly(self.coordinator, MODULE_ON_SESSION_READY_FAILED, payload)
 
     def drain(self) -> None:
         """Empty the ready queue: no callback may run twice, or survive a start that failed."""
-        _close_unawaited(self.queue.clear_on_session_ready_queue())
+        self.queue.clear_on_session_ready_queue()
 
     async def _report(self, kind: str, entry: dict[str, Any], error: BaseException) -> None:
         logger.warning("Failed to load %s '%s': %s", kind, entry["module"], reason(error), exc_info=error)
@@ -235,11 +219,10 @@ class _Startup:
         }
         if entry.get("instance_id"):
             payload["instance_id"] = entry["instance_id"]
-        await _emit_quietly(self.coordinator, MODULE_LOAD_FAILED, payload)
+        await emit_quietly(self.coordinator, MODULE_LOAD_FAILED, payload)
 
     async def _call_capability(self, name: str, entry: dict[str, Any], *arguments: Any) -> None:
-        get_capability = getattr(self.coordinator, "get_capability", None)
-        capability = get_capability(name) if get_capability is not None else None
+        capability = self.coordinator.get_capability(name)
         if callable(capability):
             await maybe_await(capability(self.coordinator, _deep_copy(entry), *arguments))
 
@@ -252,14 +235,8 @@ def _deep_copy(entry: dict[str, Any]) -> Any:
         return copy_tree(entry)
 
 
-def _close_unawaited(returned: Any) -> None:
-    """Close a coroutine that an async queue method returned, which would warn that it was never awaited."""
-    if iscoroutine(returned):
-        returned.close()
-
-
-async def _emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -> None:
-    """Emit an event of the session's start; a failure to emit does not fail the start."""
+async def emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -> None:
+    """Emit an event of the session's start or end; a failure to emit fails neither."""
     try:
         with acting(coordinator, "kernel"):
             await coordinator.hooks.emit(event, payload)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from amplifier_core.authorization import Decision, ask, report
 from amplifier_core.bounded_call import maybe_await
-from amplifier_core.data import INTERRUPTS, clean, reason
+from amplifier_core.data import clean, reason
 from amplifier_core.models import ApprovalRequest, ContextInjection, HookResult, _sanitize_for_llm
 from amplifier_core.trace import timestamp
 
@@ -64,9 +64,7 @@ def read_verdict(returned: Any) -> HookResult | None:
             if isinstance(value, (str, dict, list)):
                 fields[name] = clean(value)
         return HookResult.model_validate(fields)
-    except INTERRUPTS:
-        raise
-    except BaseException as error:
+    except Exception as error:
         raise InvalidVerdict(f"{INVALID}: {reason(error)}") from error
 
 

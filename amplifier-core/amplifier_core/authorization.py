@@ -6,7 +6,6 @@ answer `ask_user`. The kernel knows no action names and has no opinion. See `doc
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
 from amplifier_core.approval import AnsweredBy, ApprovalTimeoutError, measure_waits, put
-from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, running_task, unhurried
+from amplifier_core.bounded_call import DeadlineExceeded, call, running_task, unhurried
 from amplifier_core.data import clean, copier, describe, reason
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
 from amplifier_core.models import ApprovalRequest
@@ -126,9 +125,7 @@ async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline
     try:
         said = await call(running_task(), deadline, policy.function, action, details)
         return None if said is None else _understood(policy.name, said)
-    except (asyncio.CancelledError, *FATAL):
-        raise
-    except BaseException as error:
+    except Exception as error:
         logger.error("Policy '%s' failed on %s: %s", policy.name, action, describe(error), exc_info=error)
         return Opinion(
             "deny", f"policy failed: {reason(error)}", policy.name, {"kind": "policy", "policy": policy.name}
@@ -212,10 +209,7 @@ async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
     the decision. Raises only what no isolation may hold back. The caller reports the outcome.
     """
     identity = uuid4().hex
-    try:
-        timeouts = (request.timeout, coordinator._seconds("approval_timeout"))
-    except ValueError as error:
-        return Decision(identity, False, "failure", describe(error), {"kind": "failure"}, error=error)
+    timeouts = (request.timeout, coordinator._seconds("approval_timeout"))
     timeout = min((seconds for seconds in timeouts if seconds is not None), default=None)
     request = request.model_copy(
         update={
@@ -237,15 +231,13 @@ async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
         try:
             with unhurried(running_task()):  # a gate that asks from inside of a hook has no deadline meanwhile
                 response = await call(running_task(), timeout, put, coordinator.approval_system, request)
-        except (asyncio.CancelledError, *FATAL):
-            raise
         except (ApprovalTimeoutError, DeadlineExceeded):
             is_granted, reason = request.default == "allow", "approval timeout: no answer in time"
             return Decision(identity, is_granted, "timeout", reason, {"kind": "timeout"}, clock.ms)
         except TimeoutError as error:  # of the approval system's own making: the default does not apply
             reason = "approval timeout: no answer in time"
             return Decision(identity, False, "timeout", reason, {"kind": "timeout"}, clock.ms, error)
-        except BaseException as error:
+        except Exception as error:
             logger.error("The approval system failed on %s: %s", request.action, describe(error), exc_info=error)
             return Decision(identity, False, "failure", describe(error), {"kind": "failure"}, clock.ms, error)
     by = clean(dict(response.answered_by)) if response.answered_by else {"kind": "app"}

@@ -26,10 +26,6 @@ logger = logging.getLogger(__name__)
 #: Seconds that code past its deadline gets to clean up before it is abandoned.
 GRACE = 1.0
 
-#: Exceptions that are never caught on behalf of a module; `call()` raises GeneratorExit only when it is itself closed.
-FATAL = (*INTERRUPTS, GeneratorExit)
-
-
 _COROUTINE = types.CoroutineType
 #: Results that need not be looked at more closely: asking whether an object can be awaited costs more than most calls.
 PLAIN = frozenset((type(None), bool, int, float, str, bytes, list, dict, tuple, set))
@@ -41,10 +37,10 @@ _is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 
 
 class ForeignCancelled(Exception):
-    """Foreign code ended in a CancelledError or GeneratorExit that no outside code had requested."""
+    """Foreign code raised a CancelledError of its own: its task was not cancelled."""
 
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(f"it ended in a {type(error).__name__} that no outside code had requested")
+    def __init__(self) -> None:
+        super().__init__("it raised CancelledError although its task was not cancelled")
 
 
 class DeadlineExceeded(TimeoutError):
@@ -108,7 +104,6 @@ def call(
     context = copy_context()
     watch: _Deadline | None = None
     failure: BaseException | None = None
-    is_driving = False
     try:
         outcome = context.run(function, *arguments)
         kind = type(outcome)
@@ -122,14 +117,9 @@ def call(
             return stop.value
         if deadline is not None and task is not None:
             watch = _Deadline(deadline, task)
-        is_driving = True
         outcome = yield from _drive(context, outcome, pending, watch)
-    except INTERRUPTS:
+    except (*INTERRUPTS, GeneratorExit):
         raise
-    except GeneratorExit as error:
-        if is_driving:  # this generator is being closed
-            raise
-        failure = ForeignCancelled(error)
     except BaseException as error:
         failure = error
     finally:
@@ -140,7 +130,7 @@ def call(
     if watch is not None and watch.cancels:
         raise DeadlineExceeded(f"timeout after {watch.seconds:g} s") from failure
     if isinstance(failure, asyncio.CancelledError):
-        raise ForeignCancelled(failure) from failure
+        raise ForeignCancelled from failure
     if failure is not None:
         raise failure
     return outcome
@@ -150,8 +140,8 @@ def begin(function: Callable[[], Any]) -> Any:
     """Call `function` in a copied context and return its result, which `call` can await; cheaper than `call`."""
     try:
         return copy_context().run(function)
-    except (asyncio.CancelledError, GeneratorExit) as error:
-        raise ForeignCancelled(error) from error
+    except asyncio.CancelledError as error:
+        raise ForeignCancelled from error
 
 
 def _drive(
@@ -167,25 +157,13 @@ def _drive(
             raise
         except BaseException as error:
             if watch is not None and watch.cancels > 1:
-                _abandon(context, coroutine)
+                context.run(coroutine.close)  # it ignored its cancellation
                 raise
             step, value = coroutine.throw, error
         try:
             pending = context.run(step, value)
         except StopIteration as stop:
             return stop.value
-        except GeneratorExit as error:
-            raise ForeignCancelled(error) from error
-
-
-def _abandon(context: Context, coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Close a coroutine that ignored its cancellation. The caller reports the timeout; log only a failure to close."""
-    try:
-        context.run(coroutine.close)
-    except Exception as error:
-        # By name: a log record that holds the coroutine itself would keep it alive.
-        name = getattr(coroutine, "__qualname__", "a handler")
-        logger.warning("%s was abandoned after its timeout and did not even close: %s", name, describe(error))
 
 
 class _Deadline:

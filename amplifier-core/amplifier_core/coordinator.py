@@ -6,7 +6,6 @@ re-exported here are the system calls, which act on the current session.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
@@ -18,12 +17,12 @@ from amplifier_core._log import LogPipe, Processor, Sink, build_record
 from amplifier_core._mount import Ledger, append, remove_identical
 from amplifier_core._syscalls import Fragments, emit, get_context, mount, register_hook, set_context_fragment, unmount
 from amplifier_core.authorization import Authorization, Policy, RegisteredPolicy, registered_policy
-from amplifier_core.bounded_call import FATAL, PLAIN, begin, call, maybe_await, run_all, running_task
+from amplifier_core.bounded_call import PLAIN, begin, call, maybe_await, run_all, running_task
 from amplifier_core.cancellation import CancellationToken
 from amplifier_core.data import describe
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.models import HookResult
-from amplifier_core.trace import Span, acting, current_scope, open_module, scope_of
+from amplifier_core.trace import Scope, acting, current_scope, open_module, open_span, scope_of
 
 __all__ = [
     "ModuleCoordinator",
@@ -128,9 +127,9 @@ class ModuleCoordinator:
         scope = scope_of(self)
         return scope.span_id if scope is not None else None
 
-    def span(self, name: str) -> Span:
+    def span(self, name: str) -> Scope:
         """Return a child span to open with a `with` or `async with` block; events emitted inside carry its id."""
-        return Span(self, name)
+        return open_span(self, name)
 
     @property
     def hooks(self) -> HookRegistry:
@@ -312,9 +311,7 @@ class ModuleCoordinator:
                     given = begin(contributor["callback"])
                     if type(given) not in PLAIN:
                         given = await call(running_task(), None, maybe_await, given)
-                except (asyncio.CancelledError, *FATAL):
-                    raise
-                except BaseException as error:
+                except Exception as error:
                     logger.warning(
                         "Contributor '%s' on channel '%s' failed: %s", contributor["name"], channel, describe(error)
                     )

@@ -271,7 +271,7 @@ def copy_tree(root: Any, edit: Callable[[Copy], None] | None = None) -> Any:
 
 def _copy_tree(value: Any, edit: Callable[[Copy], None] | None, done: dict[int, Any]) -> Any:
     """Copy `value`; `done` maps the id of each original to its copy, to `CIRCULAR` while that is being made."""
-    if not issubclass(type(value), (dict, list, tuple, set, MappingProxyType)):  # by type: a mock may pose as a dict
+    if not isinstance(value, (dict, list, tuple, set, MappingProxyType)):
         return value
     if id(value) in done:
         return done[id(value)]

@@ -6,7 +6,6 @@ limited, and only a valid verdict counts. See `docs/contracts/hooks-and-verdicts
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import operator
 import uuid
@@ -18,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from amplifier_core import events
 from amplifier_core._verdicts import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
-from amplifier_core.bounded_call import FATAL, DeadlineExceeded, call, require_plain, running_task
+from amplifier_core.bounded_call import DeadlineExceeded, call, require_plain, running_task
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.data import clean, copier, isolate, reason
 from amplifier_core.models import ContextInjection, HookResult
@@ -233,9 +232,7 @@ class HookRegistry:
                     ):
                         continue
                     verdict = read_verdict(returned)
-                except (asyncio.CancelledError, *FATAL):
-                    raise
-                except BaseException as error:
+                except Exception as error:
                     verdict = self._failed(event, entry, error)
                 if verdict is None or verdict.action == "continue":
                     continue
@@ -255,7 +252,7 @@ class HookRegistry:
         return plain_result(fresh() if current is None else current) if verdict is None else verdict
 
     def _show(self, event: str, fresh: Callable[[], Any], folding: Fold | None, *, is_complete: bool) -> None:
-        """Call the observers; only KeyboardInterrupt and SystemExit pass through."""
+        """Call the observers; one that fails is logged."""
         emitter = scope_of(self._owner)
         component, module = (emitter.component, emitter.module) if emitter is not None else ("app", None)
         action, decided_by, reason = folding.summary() if folding is not None else ("continue", None, None)
@@ -265,9 +262,7 @@ class HookRegistry:
         for name, observer in self._observers:
             try:
                 require_plain(observer(event, fresh(), outcome))
-            except FATAL:
-                raise
-            except BaseException as error:
+            except Exception as error:
                 _log_failure(event, name, error)
 
     async def emit_and_collect(self, event: str, data: Any, timeout: float = 1.0) -> list[dict[str, Any]]:
@@ -278,8 +273,6 @@ class HookRegistry:
         """
         if not isinstance(timeout, (int, float)):
             raise TypeError(f"timeout must be a number of seconds, got {type(timeout).__name__}")
-        if timeout != timeout:
-            raise ValueError("timeout must be a number of seconds, got nan")
         handlers = self._arranged.get(event) or self._arrange(event)
         task = running_task()
         fields = _fields(data)
@@ -290,18 +283,16 @@ class HookRegistry:
                 owner = self._owner
                 with nullcontext() if owner is None else acting(owner, entry.component, entry.module, entry.scope_name):
                     result = read_verdict(await call(task, timeout, entry.handler, event, fresh()))
-            except (asyncio.CancelledError, *FATAL):
-                raise
             except DeadlineExceeded:
                 logger.warning("Hook handler timeout for event '%s' (handler '%s')", event, entry.name)
-            except BaseException as error:
+            except Exception as error:
                 _log_failure(event, entry.name, error)
             else:
                 if result is not None and result.data is not None:
                     answers.append(result.data)
         return answers
 
-    def _failed(self, event: str, entry: _Registration, error: BaseException) -> HookResult | None:
+    def _failed(self, event: str, entry: _Registration, error: Exception) -> HookResult | None:
         """Log the failure of a handler and return the verdict it amounts to."""
         _log_failure(event, entry.name, error)
         if entry.is_gate:
@@ -357,9 +348,8 @@ def _require_text(what: str, value: object) -> None:
 
 def _fields(data: Any) -> dict[str, Any] | None:
     """Return the payload as a dict, or None when it is not one and handlers get it as it is."""
-    if issubclass(type(data), dict):  # by its type: isinstance would believe an object that poses as a dict
-        fields: dict[str, Any] = data
-        return fields
+    if isinstance(data, dict):
+        return data
     dump = getattr(data, "model_dump", None)
     if dump is None:
         return None
@@ -379,5 +369,5 @@ def _correlated(event: str, data: Any) -> Any:
     return fields if request_id is None else {**fields, REQUEST_ID_FIELD: request_id}
 
 
-def _log_failure(event: str, name: str, error: BaseException) -> None:
+def _log_failure(event: str, name: str, error: Exception) -> None:
     logger.error("Hook handler error for event '%s' (handler '%s'): %s", event, name, reason(error), exc_info=error)

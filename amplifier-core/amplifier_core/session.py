@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from datetime import datetime
 from types import TracebackType
@@ -12,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from amplifier_core import _session_init
 from amplifier_core._mount import Attempt
-from amplifier_core.bounded_call import FATAL, maybe_await
+from amplifier_core.bounded_call import maybe_await
 from amplifier_core.coordinator import ModuleCoordinator
 from amplifier_core.data import deep_merge, describe
 from amplifier_core.events import CANCEL_COMPLETED, SESSION_END, SESSION_RESUME, SESSION_START
@@ -22,8 +21,6 @@ from amplifier_core.plan import check_outline
 from amplifier_core.trace import acting, open_turn, traced_scope
 
 __all__ = ["AmplifierSession", "fork_session", "get_session", "session_create"]
-
-logger = logging.getLogger(__name__)
 
 #: Emitted after session:start when the plan asks for it; in no list of canonical events.
 SESSION_CONFIG = "session:config"
@@ -62,8 +59,10 @@ class AmplifierSession:
         self._owns_loader = not loader
         self.loader: Any = loader or ModuleLoader(coordinator=self.coordinator)
         self.coordinator.loader = self.loader
-        self._initializing: asyncio.Future[None] | None = None
+        self._initializing = asyncio.Lock()
         self._initializer: asyncio.Task[Any] | None = None
+        #: Why the latest initialize() failed, for callers that waited for it.
+        self._failure: BaseException | None = None
         self._started = False
         self._ended = False
         self._parent_token: Any = None
@@ -83,46 +82,32 @@ class AmplifierSession:
         then be tried again.
         """
         task = asyncio.current_task()
-        cancels = task.cancelling() if task is not None else 0
-        while not self.initialized:
-            running = self._initializing
-            if running is None:
-                await self._initialize_first()
+        if task is not None and task is self._initializer:
+            raise RuntimeError(
+                f"initialize() of session {self.session_id} would wait for itself: it was called by one of the "
+                "modules it is mounting. Move what needs every module to on_session_ready()"
+            )
+        earlier = self._failure
+        async with self._initializing:
+            if self.initialized:
                 return
-            if task is self._initializer:
-                raise RuntimeError(
-                    f"initialize() of session {self.session_id} would wait for itself: it was called by one of the "
-                    "modules it is mounting. What needs every module belongs into on_session_ready()"
-                )
+            if self._failure is not None and self._failure is not earlier:
+                raise self._failure  # of the run that this call waited for
+            self._initializer = task
+            attempt = Attempt(self.coordinator)
             try:
-                await asyncio.shield(running)
-            except asyncio.CancelledError:
-                if not running.cancelled() or (task is not None and task.cancelling() > cancels):
-                    raise  # it is the waiting caller who was cancelled; else the first one was, and it is our turn
-
-    async def _initialize_first(self) -> None:
-        running = self._initializing = asyncio.get_running_loop().create_future()
-        # Marks an error as seen: the first caller raises it anyway.
-        running.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._initializer = asyncio.current_task()
-        attempt = Attempt(self.coordinator)
-        try:
-            await _session_init.initialize_session(self.config, self.coordinator, self.session_id, self.parent_id)
-        except BaseException as error:
-            try:
+                await _session_init.initialize_session(self.config, self.coordinator, self.session_id, self.parent_id)
+            except BaseException as error:
+                if not isinstance(error, asyncio.CancelledError):  # else the next caller takes over
+                    self._failure = error
                 await attempt.roll_back()
+                raise
             finally:
-                self._initializing = self._initializer = None
-                if isinstance(error, asyncio.CancelledError):
-                    running.cancel()
-                else:
-                    running.set_exception(error)
-            raise
-        self.initialized = True
-        self._ended = False
-        self._initializing = self._initializer = None
-        _live[self.session_id] = self
-        running.set_result(None)
+                self._initializer = None
+            self.initialized = True
+            self._ended = False
+            self._failure = None
+            _live[self.session_id] = self
 
     async def execute(self, prompt: str) -> Any:
         """Run one turn and return what the orchestrator returns.
@@ -154,7 +139,7 @@ class AmplifierSession:
         """Emit session:start, or session:resume, before the first turn of this session."""
         self._started = True
         event = SESSION_RESUME if self.is_resumed else SESSION_START
-        facts = _session_init.session_facts(self.config, raw=True)
+        facts = _session_init.session_facts(self.config)
         raw = facts.pop("raw", None)
         hooks = self.coordinator.hooks
         with acting(self.coordinator, "kernel"):
@@ -202,26 +187,22 @@ class AmplifierSession:
 
         A KeyboardInterrupt, SystemExit or cancellation on the way is raised after everything has run.
         """
-        fatal: BaseException | None = None
-        if self.initialized and not self._ended:
-            self._ended = True
-            self.status.ended_at = datetime.now()  # local time, as started_at is
-            if self.status.status == "running":  # no turn was ever asked for
-                self.status.status = "completed"
-            try:
-                payload = {"session_id": self.session_id, "status": self.status.status}
-                with acting(self.coordinator, "kernel"):
-                    await self.coordinator.hooks.emit(SESSION_END, payload)
-            except (asyncio.CancelledError, *FATAL) as error:
-                fatal = error
-            except Exception as error:
-                logger.debug("Could not emit %s: %s", SESSION_END, describe(error))
         try:
-            await self.coordinator.cleanup()
+            if self.initialized and not self._ended:
+                await self._announce_end()
         finally:
-            self._release()
-        if fatal is not None:
-            raise fatal
+            try:
+                await self.coordinator.cleanup()
+            finally:
+                self._release()
+
+    async def _announce_end(self) -> None:
+        self._ended = True
+        self.status.ended_at = datetime.now()  # local time, as started_at is
+        if self.status.status == "running":  # no turn was run
+            self.status.status = "completed"
+        payload = {"session_id": self.session_id, "status": self.status.status}
+        await _session_init.emit_quietly(self.coordinator, SESSION_END, payload)
 
     def _release(self) -> None:
         self.initialized = False
@@ -239,7 +220,7 @@ class AmplifierSession:
         try:
             await self.initialize()
         except BaseException:
-            if self._initializing is None and not self.initialized:  # else another caller's run, which that caller ends
+            if not self.initialized and not self._initializing.locked():  # else another caller's run goes on
                 await self.cleanup()
             raise
         return self

@@ -21,14 +21,13 @@ _NO_IDS: Ids = {}
 class Scope:
     """Describe the running code for the length of a `with` block; linked to the scope around it."""
 
-    __slots__ = ("before", "component", "ids", "is_mounting", "module", "name", "opener", "outer", "owner", "wave")
+    __slots__ = ("before", "component", "ids", "is_mounting", "module", "name", "outer", "owner", "wave")
 
     def __init__(self, owner: Any, outer: Scope | None, name: str = "") -> None:
         """Inherit everything from the innermost scope of the same coordinator, if there is one."""
         self.owner: Any = owner
         self.name = name
-        #: The span that opened this scope, if it was not entered itself, and the scope that was innermost before.
-        self.opener: Span | None = None
+        #: The scope that was innermost before this one was entered.
         self.before: Scope | None = None
         #: The scope around this one, for a search for another owner's. One of the same owner is left out: it adds
         #: nothing, and a turn that starts the next one would keep all the earlier ones alive.
@@ -79,23 +78,26 @@ class Scope:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _leave(self)
+        # Found, not reset by token: a generator may be closed in another context than it was started in, or after
+        # blocks that it opened were left open. A context that never entered keeps its innermost scope.
+        scope = _scope.get()
+        while scope is not None and scope is not self:
+            scope = scope.before
+        if scope is not None:
+            _scope.set(scope.before)
+            scope.before = None
+
+    async def __aenter__(self) -> Scope:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
 
 
 _scope: ContextVar[Scope | None] = ContextVar("amplifier_scope", default=None)
 current_scope = _scope.get
-
-
-def _leave(opener: Scope | Span) -> None:
-    """Restore the scope that was innermost before `opener` was entered last."""
-    # Found, not reset by token: a generator may be closed in another context than it was started in, or after
-    # blocks that it opened were left open. A context that never entered keeps its innermost scope.
-    scope = _scope.get()
-    while scope is not None and scope is not opener and scope.opener is not opener:
-        scope = scope.before
-    if scope is not None:
-        _scope.set(scope.before)
-        scope.before = None
 
 
 def scope_of(owner: Any) -> Scope | None:
@@ -134,43 +136,21 @@ def open_module(owner: Any, module: str | None, wave: Any = None, component: str
     return scope
 
 
-class Span:
-    """Open a child span of the current scope at the start of a block; every block gets new ids."""
-
-    __slots__ = ("_name", "_owner")
-
-    def __init__(self, owner: Any, name: str) -> None:
-        self._owner = owner
-        self._name = name
-
-    def __enter__(self) -> Scope:
-        span = Scope(self._owner, _scope.get(), self._name)
-        span.opener = self
-        around = span if span.ids else traced_scope()
-        if around is None:
-            span.ids = {"trace_id": urandom(16).hex(), "span_id": urandom(8).hex()}
-        else:
-            parent = around.ids
-            span.ids = {
-                **span.ids,  # the turn, which is this session's own
-                "trace_id": parent["trace_id"],
-                "span_id": urandom(8).hex(),
-                "parent_span_id": parent["span_id"],
-            }
-        return span.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _leave(self)
-
-    async def __aenter__(self) -> Scope:
-        return self.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _leave(self)
+def open_span(owner: Any, name: str) -> Scope:
+    """Return the scope of a child span of the span that is open here, or of a new trace."""
+    span = Scope(owner, _scope.get(), name)
+    around = span if span.ids else traced_scope()
+    if around is None:
+        span.ids = {"trace_id": urandom(16).hex(), "span_id": urandom(8).hex()}
+    else:
+        parent = around.ids
+        span.ids = {
+            **span.ids,  # the turn, which is this session's own
+            "trace_id": parent["trace_id"],
+            "span_id": urandom(8).hex(),
+            "parent_span_id": parent["span_id"],
+        }
+    return span
 
 
 def open_turn(owner: Any, spawned_in: str | None, component: str = "kernel", module: str | None = None) -> Scope:

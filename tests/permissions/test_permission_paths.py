@@ -71,7 +71,7 @@ HOOKS: Final = (
 #: What a policy answers; a text that is in FAILURES is what it does instead.
 VERDICTS: Final = ("allow", "ask", "deny", None, ("allow", "why not"), ("ask", "careful"), ("deny", "never"))
 NONSENSE: Final = ("yes", "Allow", "ALLOW", "allow ", "", 1, True, ["allow"], ("allow",), ("allow", 1, 2), {"allow": 1})
-FAILURES: Final = ("raise", "late", "cancelled", "exits")
+FAILURES: Final = ("raise", "late", "cancelled")
 JUDGES: Final = ("no commands", "commands only", "no rm")
 POLICIES: Final = (*VERDICTS, *NONSENSE, *FAILURES, *JUDGES)
 REQUIRED: Final = ("silent", "deny", "raise", "late", "nonsense", "modify")

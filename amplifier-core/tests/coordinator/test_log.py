@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -198,7 +197,7 @@ def test_a_processor_may_drop_a_record(log: Log) -> None:
     assert (seen, log.records) == ([], [])
 
 
-@pytest.mark.parametrize("fault", ["raises", "cancels", "lies", "async"])
+@pytest.mark.parametrize("fault", ["raises", "lies", "async"])
 def test_a_failing_processor_drops_the_record(log: Log, caplog: pytest.LogCaptureFixture, fault: str) -> None:
     """An unredacted line is worse than a missing one; the fault is reported once."""
 
@@ -208,8 +207,6 @@ def test_a_failing_processor_drops_the_record(log: Log, caplog: pytest.LogCaptur
     def processor(record: Record) -> Any:
         if fault == "raises":
             raise ValueError("no redaction")
-        if fault == "cancels":
-            raise asyncio.CancelledError
         return "text" if fault == "lies" else asynchronous(record)
 
     log.kernel.add_log_processor(processor)
@@ -221,9 +218,9 @@ def test_a_failing_processor_drops_the_record(log: Log, caplog: pytest.LogCaptur
     assert caplog.text.count("Log processor") == 1
 
 
-@pytest.mark.parametrize("fault", ["raises", "cancels", "async"])
+@pytest.mark.parametrize("fault", ["raises", "async"])
 def test_a_raising_sink_is_isolated_and_reported_once(log: Log, caplog: pytest.LogCaptureFixture, fault: str) -> None:
-    """The other sinks get every record, the caller hears nothing, and the report comes once."""
+    """The other sinks get every record, the caller no error, and the report comes once."""
 
     async def asynchronous(record: Record) -> None:
         raise AssertionError("nobody awaits this")
@@ -231,7 +228,7 @@ def test_a_raising_sink_is_isolated_and_reported_once(log: Log, caplog: pytest.L
     def sink(record: Record) -> Any:
         if fault == "async":
             return asynchronous(record)
-        raise OSError("disk full") if fault == "raises" else asyncio.CancelledError()
+        raise OSError("disk full")
 
     after: list[Record] = []
     log.kernel.add_log_sink(sink)

@@ -85,13 +85,6 @@ async def test_ids_set_by_the_emitter_win(kernel: Observed) -> None:
     assert heard[0]["trace_id"] == span.trace_id
 
 
-async def test_a_span_begins_when_its_block_does(kernel: Observed) -> None:
-    """A span that was made earlier, elsewhere, is a child of what is open when it is entered."""
-    made_early = kernel.span("late")
-    with kernel.span("outer") as outer, made_early as late:
-        assert (late.trace_id, late.parent_span_id) == (outer.trace_id, outer.span_id)
-
-
 async def test_spans_that_start_the_next_one_do_not_pile_up(kernel: Observed) -> None:
     """A chain of tasks, each started inside the span of the one before, keeps only the last span alive."""
 

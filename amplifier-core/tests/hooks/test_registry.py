@@ -151,11 +151,9 @@ async def test_event_must_be_text(hooks: HookRegistry) -> None:
 
 @pytest.mark.parametrize("timeout", [None, "1", [1]])
 async def test_timeout_must_be_a_number(hooks: HookRegistry, timeout: Any) -> None:
-    """Only a number of seconds is a timeout; none is no way to wait for ever."""
+    """Only a number of seconds is a timeout; None is refused, too."""
     with pytest.raises(TypeError, match="timeout must be a number of seconds, got "):
         await hooks.emit_and_collect("x:y", {}, timeout=timeout)
-    with pytest.raises(ValueError, match="timeout must be a number of seconds, got nan"):
-        await hooks.emit_and_collect("x:y", {}, timeout=float("nan"))
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0])

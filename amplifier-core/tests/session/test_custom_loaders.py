@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock
 
-import pytest
-
 from amplifier_core import AmplifierSession, ModuleLoader
 from amplifier_core._session_init import initialize_session
 
@@ -15,17 +13,6 @@ PLAN: dict[str, Any] = {
     "providers": [{"module": "provider-x"}],
     "tools": [{"module": "tool-x", "config": {"n": 1}, "source": "somewhere"}],
 }
-
-
-async def test_async_queue_is_refused() -> None:
-    """An AsyncMock as a loader answers get_on_session_ready_queue() with a coroutine: the text says it must be sync."""
-    loader = AsyncMock()
-    loader.load = AsyncMock(return_value=AsyncMock(return_value=None))
-
-    with pytest.raises(TypeError) as caught:
-        await AmplifierSession({"session": PLAN["session"]}, loader).initialize()
-
-    assert str(caught.value) == "get_on_session_ready_queue() of AsyncMock must be sync, it is async"
 
 
 async def test_mocked_coordinator() -> None:

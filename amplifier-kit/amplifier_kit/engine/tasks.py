@@ -155,7 +155,7 @@ def _result(task: asyncio.Task[T]) -> T:
     current = asyncio.current_task()
     if current is not None and current.cancelling():
         raise asyncio.CancelledError  # both were cancelled, as when the event loop shuts down
-    raise ForeignCancelled(asyncio.CancelledError())
+    raise ForeignCancelled
 
 
 # -- the tool call of a task --

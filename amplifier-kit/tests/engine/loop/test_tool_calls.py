@@ -349,7 +349,7 @@ async def test_a_cancelled_error_of_the_tools_own_is_a_failure(run: Any) -> None
 
     rig = rig_for(PlainTool("work", fail))
     assert await run(rig) == "done"
-    assert rig.results()[0].startswith("Error executing tool: it ended in a CancelledError")
+    assert rig.results()[0].startswith("Error executing tool: it raised CancelledError")
 
 
 async def test_arguments_that_cannot_be_read_are_a_result(run: Any) -> None:
