@@ -31,7 +31,7 @@ OTHERS = {
     f"{APP}/ui/approval/edit.py": "a person edits it",
     f"{APP}/ui/approval/preview.py": "shown to a person, made visible",
     f"{APP}/ui/layout.py": "shown to a person, made plain",
-    f"{APP}/chat/commands/config.py": "shown to a person, made plain",
+    f"{APP}/chat/commands/settings.py": "shown to a person, made plain",
     f"{APP}/commands/bundle/show.py": "a value in a table, made plain",
     f"{APP}/commands/bundle/add.py": "a file",
     f"{APP}/commands/agents.py": "a value in a table, made plain",

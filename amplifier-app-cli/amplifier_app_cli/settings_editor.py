@@ -99,6 +99,18 @@ PROVIDER: Final = Setting(
 )
 
 
+#: The lists of folders for the file tool; what commands add goes into the first.
+FOLDERS: Final = (FOLDER, ADDED_FOLDER)
+
+
+class Folder(NamedTuple):
+    """One folder of a list, and the settings that name it."""
+
+    path: str
+    scope: str
+    where: str
+
+
 class Place(NamedTuple):
     """Where a key is set."""
 
@@ -117,6 +129,12 @@ class SettingsEditor:
     scope: Scope | None = None
     #: The session as the user gave it.
     session: str | None = None
+    #: Shows reports to the user; None for standard error.
+    show: Callable[[str], None] | None = None
+
+    def inform(self, text: str) -> None:
+        """Report something besides the result."""
+        (self.show or self.app.inform)(text)
 
     @property
     def folder(self) -> Path | None:
@@ -154,6 +172,17 @@ class SettingsEditor:
             if (value := find(document.data, key)) is not None
         ]
 
+    def folders(self, word: str) -> list[Folder]:
+        """Return the `allowed` or `denied` folders of every scope, the weakest first: lists of scopes are joined."""
+        from amplifier_foundation.settings.scopes import SCOPES
+
+        places = [place for setting in FOLDERS for place in self.places(setting.at({"word": word}))]
+        return [
+            Folder(str(item), place.scope, place.where)
+            for place in sorted(places, key=lambda place: SCOPES.index(place.scope))
+            for item in (place.value if isinstance(place.value, list) else [])
+        ]
+
     def elsewhere(self, *keys: Key) -> str:
         """Return, for a message about a missing key, which scopes have it."""
         listed = [f"{place.where} (add --scope {place.scope})" for key in keys for place in self.places(key)]
@@ -182,11 +211,11 @@ class SettingsEditor:
 
         key = setting.at(names)
         edit = self.append(key, value) if setting.is_list else self.set(key, value)
-        self.app.inform(setting.added.format(**names, file=edit.path))
+        self.inform(setting.added.format(**names, file=edit.path))
         own = SCOPES.index(self.scope or "user")
         stronger = [place for place in self.places(key) if SCOPES.index(place.scope) > own]
         if setting.overridden and stronger:
-            self.app.inform(setting.overridden.format(**names, by=stronger[-1].where))
+            self.inform(setting.overridden.format(**names, by=stronger[-1].where))
         return edit
 
     def remove(self, setting: Setting, *candidates: Mapping[str, str], hint: str = "") -> None:
@@ -208,7 +237,7 @@ class SettingsEditor:
         key = setting.at(names)
         edit = self.remove_item(key, names["value"]) if setting.is_list else self.unset(key)
         if edit.changed:
-            self.app.inform(setting.removed.format(**names, file=edit.path))
+            self.inform(setting.removed.format(**names, file=edit.path))
         return edit.changed
 
     def set(self, key: Key, value: Any) -> Edit:
@@ -252,8 +281,9 @@ class SettingsEditor:
         if edit.changed and before is not None and before.problem is None and relative not in before.changed:
             trust.accept(app.project, file)
         for moved in edit.moved:
-            app.inform(f"{moved.key}: the secret is in {keys.path} as {moved.variable}; the settings refer to it")
-        app.warn(keys.warnings)
+            self.inform(f"{moved.key}: the secret is in {keys.path} as {moved.variable}; the settings refer to it")
+        for warning in keys.warnings:
+            self.inform(f"warning: {warning}")
         return edit
 
 

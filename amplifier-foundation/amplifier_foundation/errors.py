@@ -17,9 +17,11 @@ class DocumentError(FoundationError):
     code: ClassVar[str] = "file_invalid"
 
 
-def did_you_mean(given: object, known: list[str]) -> str:
-    """Return a hint for an unknown name: the nearest known one, else all of them."""
+def did_you_mean(given: object, known: list[str], otherwise: str | None = None) -> str:
+    """Return a hint for an unknown name: the nearest known one, else the text `otherwise`, else all known names."""
     import difflib
 
     near = difflib.get_close_matches(str(given), known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(known)}" if otherwise is None else otherwise

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Literal
 
 import click
 
 from amplifier_app_cli.app import App
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.settings_editor import ADDED_FOLDER, FOLDER, SettingsEditor, report, scope_options
+from amplifier_app_cli.settings_editor import FOLDER, FOLDERS, SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.records import format_option, print_json
 from amplifier_app_cli.ui.table import table, terminal_width
 from amplifier_foundation.errors import did_you_mean
-from amplifier_foundation.settings.scopes import SCOPES, SettingsError
+from amplifier_foundation.settings.scopes import SettingsError
 
 Word = Literal["allowed", "denied"]
-
-_SETTINGS: Final = (FOLDER, ADDED_FOLDER)
-
-
-class _Listed(NamedTuple):
-    """One folder of a list, and the settings that name it."""
-
-    path: str
-    scope: str
-    where: str
 
 
 @click.group(name="allowed-dirs")
@@ -113,7 +103,7 @@ def _add(editor: SettingsEditor, word: Word, given: str, output_format: str) -> 
     app = editor.app
     path = _absolute(app, given)
     own = editor.scope or "user"
-    if any(item.scope == own and _absolute(app, item.path) == path for item in _listed(editor, word)):
+    if any(item.scope == own and _absolute(app, item.path) == path for item in editor.folders(word)):
         report(app, output_format, f"{path} is {word} already", {"path": str(path), "changed": False})
         return
     # A file that others share does not name the folder of the project on this machine.
@@ -130,7 +120,7 @@ def _remove(editor: SettingsEditor, word: Word, given: str, output_format: str) 
     app = editor.app
     path = _absolute(app, given)
     scope = editor.scope or "user"
-    listed = _listed(editor, word)
+    listed = editor.folders(word)
     found = [item for item in listed if _absolute(app, item.path) == path]
     texts = sorted({item.path for item in found if item.scope == scope})
     if not texts:
@@ -139,7 +129,7 @@ def _remove(editor: SettingsEditor, word: Word, given: str, output_format: str) 
             hint = f"{found[0].where} names it: add --scope {found[0].scope}"
         raise SettingsError(f"{FOLDER.missing.format(name=path, word=word, scope=scope)}: {hint}")
     for text in texts:
-        for setting in _SETTINGS:
+        for setting in FOLDERS:
             editor.remove_item(setting.at({"word": word}), text)
     text = FOLDER.removed.format(name=path, word=word, file=editor.file)
     report(app, output_format, text, {"path": str(path), "changed": True})
@@ -147,7 +137,7 @@ def _remove(editor: SettingsEditor, word: Word, given: str, output_format: str) 
 
 def _list(editor: SettingsEditor, word: Word, output_format: str) -> None:
     app = editor.app
-    listed = [item for item in _listed(editor, word) if editor.scope in (None, "session", item.scope)]
+    listed = [item for item in editor.folders(word) if editor.scope in (None, "session", item.scope)]
     if output_format == "json":
         print_json([{**item._asdict(), "path": str(_absolute(app, item.path))} for item in listed])
         return
@@ -159,16 +149,6 @@ def _list(editor: SettingsEditor, word: Word, output_format: str) -> None:
 
     rows = [(_absolute(app, item.path), item.scope, item.where) for item in listed]
     click.echo(table(("FOLDER", "SCOPE", "SET BY"), rows, terminal_width()))
-
-
-def _listed(editor: SettingsEditor, word: Word) -> list[_Listed]:
-    """Return the folders of every scope, the weakest first: such lists are joined, so all of them count."""
-    places = [place for setting in _SETTINGS for place in editor.places(setting.at({"word": word}))]
-    return [
-        _Listed(str(item), place.scope, place.where)
-        for place in sorted(places, key=lambda place: SCOPES.index(place.scope))
-        for item in (place.value if isinstance(place.value, list) else [])
-    ]
 
 
 def _absolute(app: App, given: str) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.chat.commands.cost import show
+from amplifier_app_cli.chat.commands.info import cost
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import MockCoordinator
@@ -32,7 +32,7 @@ async def test_rows_only_where_there_are_several(has_hook: bool) -> None:
         coordinator=MockCoordinator(),
         runtime=SimpleNamespace(account=budget.account),
     )
-    await show(chat, "")
+    await cost(chat, "")
     told = [line for line in said if line.startswith("used by ")]
     expected = ["loop: 1 call, 1,000 tokens, $0.2500", "explorer, hook:judge: 1 call, 1,000 tokens, $0.2500"]
     assert told == ([f"used by {line}" for line in expected] if has_hook else [])

@@ -157,7 +157,7 @@ def test_commands_are_completed(start: Callable[..., Any], scripted: Callable[..
     """A slash at the beginning offers the commands with what they are for."""
     chat = start("--bundle", scripted(_ANSWERS))
     chat.send("/sta")
-    chat.wait_for("Say what this session is")
+    chat.wait_for("Show what this session is")
     chat.send("\t\r\r")
     chat.wait_for_prompt("conversation: 0 turns")
     assert "> /status" in chat.text

@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.table import table
+from amplifier_foundation.bundles.shipped import shipped_skills
+from amplifier_foundation.documents import parse_document
+from amplifier_foundation.errors import FoundationError, did_you_mean
+from amplifier_foundation.prompt.access import Origin
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
@@ -28,8 +33,6 @@ class Skill(NamedTuple):
 
 async def show(chat: Conversation, words: str) -> None:
     """List the skills with where they come from."""
-    from amplifier_app_cli.ui.table import table
-
     found = _all(chat)
     if not found:
         chat.screen.show("there are no skills: put them into .agents/skills/NAME/SKILL.md")
@@ -43,8 +46,6 @@ async def use(chat: Conversation, words: str) -> None:
     name, _, prompt = words.strip().partition(" ")
     skill = find(chat, name)
     if skill is None:
-        from amplifier_foundation.errors import did_you_mean
-
         known = list(_all(chat))
         hint = did_you_mean(name, known) if known else "there are none"
         chat.screen.show(plain(f"there is no skill {name!r}: {hint}" if name else "which skill? /skill NAME"))
@@ -63,8 +64,6 @@ def find(chat: Conversation, name: str) -> Skill | None:
 
 def _all(chat: Conversation) -> dict[str, Skill]:
     """Return all skills; the project's come before the user's, those before the product's."""
-    from amplifier_foundation.bundles.shipped import shipped_skills
-
     prepared = chat.runtime.prepared
     project, home = prepared.project, prepared.home.path
     folders = [(project / name / "skills", "project") for name in (".amplifier", ".agents", ".claude")]
@@ -78,10 +77,6 @@ def _all(chat: Conversation) -> dict[str, Skill]:
 
 
 def _in(folder: Path, origin: str, access: PromptAccess) -> list[Skill]:
-    from amplifier_foundation.documents import parse_document
-    from amplifier_foundation.errors import FoundationError
-    from amplifier_foundation.prompt.access import Origin
-
     skills: list[Skill] = []
     try:
         files = sorted(folder.glob(f"*/{_FILE}"))

@@ -1,15 +1,23 @@
-"""`/config`."""
+"""`/config`, `/allowed-dirs` and `/denied-dirs`: what the session is made of, and its settings."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from amplifier_app_cli.chat.session_data import session_settings
+from amplifier_app_cli.settings_editor import FOLDER
+from amplifier_app_cli.ui.layout import folded
 from amplifier_app_cli.ui.plain import plain
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.paths import expanded
+from amplifier_foundation.settings.scopes import parts_of
+from amplifier_foundation.settings.settings import read_settings_file
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
+
 
 CATEGORIES = ("context", "tools", "hooks", "providers", "agents", "behaviors")
 _SWITCHED = ("tools", "providers", "agents")
@@ -19,7 +27,7 @@ _USAGE = "/config [show|CATEGORY [NAME]|CATEGORY enable|disable NAME|set KEY VAL
 
 
 async def config(chat: Conversation, words: str) -> None:
-    """Show what the session is made of, switch tools, providers and agents, and set what is for later."""
+    """Show what the session is made of, switch tools, providers and agents, and change settings."""
     verb, _, rest = words.partition(" ")
     rest = rest.strip()
     if not verb:
@@ -35,10 +43,8 @@ async def config(chat: Conversation, words: str) -> None:
     elif verb in CATEGORIES:
         _category(chat, verb, rest)
     else:
-        from amplifier_foundation.errors import did_you_mean
-
-        hint = did_you_mean(verb, ["show", "set", "diff", *CATEGORIES])
-        chat.screen.show(plain(f"/config {verb}? {hint if hint.startswith('did') else _USAGE}"))
+        hint = did_you_mean(verb, ["show", "set", "diff", *CATEGORIES], otherwise=_USAGE)
+        chat.screen.show(plain(f"/config {verb}? {hint}"))
 
 
 def _plan(chat: Conversation) -> dict[str, Any]:
@@ -48,8 +54,6 @@ def _plan(chat: Conversation) -> dict[str, Any]:
 
 def _overview(chat: Conversation) -> None:
     """Show the parts by name, and how to see more: the whole plan fills many screens."""
-    from amplifier_app_cli.ui.layout import folded
-
     session = _plan(chat).get("session") or {}
     lines = [f"{name}: {_module(session.get(key))}" for key, name in (("orchestrator", "loop"), ("context", "memory"))]
     for category in CATEGORIES:
@@ -84,7 +88,7 @@ def _category(chat: Conversation, category: str, words: str) -> None:
 
 
 def _listed(chat: Conversation, category: str) -> Mapping[str, Any]:
-    """Return what there is of a category, by name, with what the plan says of it."""
+    """Return the entries of a category, by name, as the plan has them."""
     composed = chat.runtime.prepared.composed
     if category == "context":
         return composed.context
@@ -101,7 +105,7 @@ def _listed(chat: Conversation, category: str) -> Mapping[str, Any]:
 
 
 def _switch(chat: Conversation, category: str, name: str, *, is_on: bool) -> None:
-    """Take something out of the running session, or put it back."""
+    """Disable something in the running session, or enable it again."""
     if category not in _SWITCHED:
         chat.screen.show(f"{category} cannot be switched in a session that runs; {', '.join(_SWITCHED)} can")
         return
@@ -113,7 +117,7 @@ def _switch(chat: Conversation, category: str, name: str, *, is_on: bool) -> Non
     elif name not in source:
         _unknown(chat, category, name, {**mounted, **off})
     elif category == "providers" and not is_on and len(mounted) == 1:
-        chat.screen.show(plain(f"{name} is the only provider: nobody would answer"))
+        chat.screen.show(plain(f"{name} is the only provider: no model would be left to answer"))
     else:
         target[name] = source.pop(name)
         chat.screen.show(plain(f"{name} is {'enabled' if is_on else 'disabled'} in this chat"))
@@ -128,38 +132,58 @@ def _mounted(chat: Conversation, category: str) -> dict[str, Any]:
 
 
 def _unknown(chat: Conversation, category: str, name: str, known: Mapping[str, Any]) -> None:
-    from amplifier_foundation.errors import did_you_mean
-
     hint = did_you_mean(name, list(known)) if known else "there are none"
     chat.screen.show(plain(f"{category} have no {name!r}: {hint}"))
 
 
 def _set(chat: Conversation, words: str) -> None:
-    """Set one key of the session's settings; a value is JSON when it can be read as that."""
-    from amplifier_app_cli.chat.session_data import session_file, set_in_session
-
+    """Set one key of the session's settings; a value that is not valid JSON is text."""
     key, _, text = words.partition(" ")
     if not key or not text.strip():
         chat.screen.show("/config set KEY VALUE, as in: /config set config.providers.provider-mock.config.priority 5")
         return
-    set_in_session(chat, key, _value(text.strip(), json.loads))
-    chat.screen.show(plain(f"{key} is set in {session_file(chat)}; it counts from when the session is resumed"))
-
-
-def _value(text: str, read: Callable[[str], Any]) -> Any:
     try:
-        return read(text)
+        value = json.loads(text)
     except ValueError:
-        return text
+        value = text.strip()
+    edit = session_settings(chat).set(parts_of(key), value)
+    chat.screen.show(plain(f"{key} is set in {edit.path}; it applies once the session is resumed"))
 
 
 def _diff(chat: Conversation) -> None:
-    """Say what differs from how the session began: what is switched off, and what its settings say."""
-    from amplifier_app_cli.chat.session_data import session_file
-    from amplifier_foundation.settings.settings import read_settings_file
-
+    """Show what differs from how the session began: what is disabled, and the session's settings."""
     lines = [f"disabled: {category} {name}" for category, off in chat.switched_off.items() for name in off]
-    document = read_settings_file(session_file(chat))
+    document = read_settings_file(session_settings(chat).file)
     if document is not None and document.data:
         lines.append(json.dumps(chat.scrub(document.data), ensure_ascii=False, indent=2, default=str))
     chat.screen.show(plain("\n".join(lines)) or "nothing differs")
+
+
+async def allowed(chat: Conversation, words: str) -> None:
+    """List the folders that files may be written to, or change them for this session."""
+    _change_folders(chat, words, "allowed")
+
+
+async def denied(chat: Conversation, words: str) -> None:
+    """List the folders that files must not be written to, or change them for this session."""
+    _change_folders(chat, words, "denied")
+
+
+def _change_folders(chat: Conversation, words: str, word: str) -> None:
+    editor, project = session_settings(chat), chat.runtime.prepared.project
+    verb, _, given = words.partition(" ")
+    if verb in ("", "list"):
+        listed = [f"{project} (the project, always)"] if word == "allowed" else []
+        listed += [f"{folder.path} ({folder.scope})" for folder in editor.folders(word)]
+        chat.screen.show(plain("\n".join(listed)) or f"no folders are {word}: /{word}-dirs add PATH")
+        return
+    if verb not in ("add", "remove") or not given.strip():
+        chat.screen.show(f"/{word}-dirs [list|add PATH|remove PATH]")
+        return
+    path = (project / expanded(given.strip())).resolve()
+    edit = editor.append if verb == "add" else editor.remove_item
+    if not edit(FOLDER.at({"word": word}), str(path)).changed:
+        chat.screen.show(plain(f"{path} is already {word}" if verb == "add" else f"{path} was not {word} here"))
+        return
+    state = word if verb == "add" else f"no longer {word}"
+    chat.screen.show(plain(f"{path} is {state} for this session, once it is resumed"))
