@@ -32,7 +32,6 @@ from amplifier_kit.engine.loop.reply import Call, Reply
 from amplifier_kit.engine.loop.request import Choice, choose_provider
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
 from amplifier_kit.engine.loop.tool_calls import CallResult, ToolRunner
-from amplifier_kit.engine.pairing import tool_result
 from amplifier_kit.engine.tasks import Stopped, run_bounded, run_to_end
 
 logger = logging.getLogger(__name__)
@@ -247,22 +246,9 @@ class Turn:
         await self.tool_runner.apply_injections()
 
     async def _store_results(self, results: Sequence[CallResult]) -> None:
-        """Store results in call order; one that cannot be stored is replaced by a short one that says so."""
-        failure: Exception | None = None
+        """Store results in call order; raises what the context raises, and the next request is repaired then."""
         for result in results:
-            call = result.call
-            try:
-                await self.session.add(result.message)
-                continue
-            except Exception as error:
-                logger.error("The result of call %s could not be stored: %s", call.id, error, exc_info=error)
-                text = f"Error: the result of tool '{call.name}' could not be stored: {error}"
-            try:
-                await self.session.add(tool_result(call.id, call.name, text, synthetic=True))
-            except Exception as error:  # the context takes nothing: this turn ends, the next request is repaired
-                failure = failure or error
-        if failure is not None:
-            raise failure
+            await self.session.add(result.message)
 
     def _guarded_steps(self, results: Sequence[CallResult]) -> list[Step]:
         tools = self.tool_runner.tools

@@ -271,20 +271,6 @@ class Flaky(ListContext):
         await super().add_message(message)
 
 
-async def test_a_result_that_cannot_be_stored_is_replaced(run: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """When the context refuses a result, a short one that says so replaces it, and the turn continues."""
-    context = Flaky(lambda message: message.get("content") == "huge")
-    rig = LoopRig(
-        call(("1", "work", {}), ("2", "rest", {})),
-        say("done"),
-        tools=[PlainTool("work", lambda _: "huge"), PlainTool("rest")],
-        context=context,
-    )
-    assert await run(rig) == "done"
-    assert rig.results() == ["Error: the result of tool 'work' could not be stored: disk full", "rest done"]
-    assert "could not be stored" in caplog.text
-
-
 async def test_a_context_that_takes_no_result_ends_the_turn(run: Any) -> None:
     """When no result can be stored the turn fails, and the next request is sound all the same."""
     context = Flaky(lambda message: message["role"] == "tool")
