@@ -210,16 +210,6 @@ class UsageRecord(NamedTuple):
             unpriced=as_count(known.get(_UNPRICED)) or 0,
         )
 
-    def plain(self) -> dict[str, Any]:
-        """Return everything as JSON has it, for `of_plain()` in another process."""
-        return {**self._asdict(), "known_cost": str(self.known_cost), "models": sorted(self.models)}
-
-    @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return what `plain()` wrote; raises KeyError, TypeError or ArithmeticError for anything else."""
-        given = {**plain, "known_cost": Decimal(str(plain["known_cost"])), "models": frozenset(plain["models"])}
-        return cls(**given)
-
 
 class Counts:
     """Read the counts that a service sent. Every method raises InvalidUsageError for an invalid count."""
