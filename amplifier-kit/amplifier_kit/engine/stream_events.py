@@ -35,17 +35,15 @@ class StreamEmitter:
         self._has_emitted = False
 
     async def block_start(self, index: int, block_type: BlockType, name: str | None = None) -> None:
-        """Open a block; `name` is the tool's, for a tool call. Raises ValueError when it is open already."""
-        if index in self._open:
-            raise ValueError(f"stream block {index} is open already: end it before it starts again")
+        """Open a block; `name` is the tool's, for a tool call."""
         self._open[index] = (block_type, 0)
         named = {"name": name} if name is not None else {}
         await self._emit(_START, {"block_index": index, "block_type": block_type, **named})
 
     def block_delta(self, index: int, text: str) -> Awaitable[object]:
-        """Add a piece to an open block; the caller awaits the result. Raises ValueError when the block is not open."""
+        """Add a piece to an open block; the caller awaits the result. Raises KeyError when the block is not open."""
         # Called for every token: returning the hooks' coroutine saves one of our own.
-        block_type, sequence = self._open.get(index) or self._block(index)
+        block_type, sequence = self._open[index]
         if not text or self._hooks is None:
             return DONE
         self._open[index] = (block_type, sequence + 1)
@@ -60,9 +58,8 @@ class StreamEmitter:
         return emission
 
     async def block_end(self, index: int) -> None:
-        """Close an open block; raises ValueError when it is not open."""
-        block_type, _ = self._block(index)
-        del self._open[index]
+        """Close an open block; raises KeyError when it is not open."""
+        block_type, _ = self._open.pop(index)
         await self._emit(_END, {"block_index": index, "block_type": block_type})
 
     async def abort(self, error: BaseException) -> None:
@@ -71,11 +68,6 @@ class StreamEmitter:
         if self._has_emitted:
             await self._emit(_ABORTED, {"error": {"type": type(error).__name__, "msg": str(error)}})
             self._has_emitted = False
-
-    def _block(self, index: int) -> tuple[BlockType, int]:
-        if index not in self._open:
-            raise ValueError(f"stream block {index} is not open; open are {sorted(self._open)}")
-        return self._open[index]
 
     async def _emit(self, event: str, data: dict[str, Any]) -> None:
         if self._hooks is not None:

@@ -103,21 +103,6 @@ async def test_without_listeners_nothing_happens(enabled: bool) -> None:
     assert heard == []
 
 
-async def test_blocks_are_used_in_order() -> None:
-    """A piece for a block that is not open, and a second start, are mistakes of the provider that are named."""
-    emitter = StreamEmitter(None)
-    with pytest.raises(ValueError, match=r"stream block 0 is not open; open are \[\]"):
-        await emitter.block_delta(0, "x")
-    await emitter.block_start(1, "text")
-    with pytest.raises(ValueError, match="stream block 1 is open already"):
-        await emitter.block_start(1, "text")
-    with pytest.raises(ValueError, match=r"stream block 0 is not open; open are \[1\]"):
-        await emitter.block_end(0)
-    await emitter.abort(RuntimeError())
-    with pytest.raises(ValueError, match="stream block 1 is not open"):
-        await emitter.block_end(1)
-
-
 pieces = st.lists(
     st.tuples(st.sampled_from(["text", "thinking"]), st.lists(st.text(max_size=4), max_size=5)), max_size=4
 )
