@@ -142,7 +142,9 @@ def closed_schema(schema: Any, *, all_required: bool = False) -> Any:
     for key, value in schema.items():
         if key in _NAMED and isinstance(value, dict):
             closed[key] = {name: closed_schema(item, all_required=all_required) for name, item in value.items()}
-        elif key in ("enum", "const", "default", "required"):
+        elif key == "required":
+            closed[key] = sorted(value) if isinstance(value, list) else value
+        elif key in ("enum", "const", "default"):
             closed[key] = value
         elif key not in _LIMITS:
             closed[key] = closed_schema(value, all_required=all_required)
@@ -154,7 +156,7 @@ def closed_schema(schema: Any, *, all_required: bool = False) -> Any:
         closed["additionalProperties"] = False
         closed.setdefault("properties", {})
         if all_required:
-            closed["required"] = list(closed["properties"])
+            closed["required"] = sorted(closed["properties"])
     return closed
 
 

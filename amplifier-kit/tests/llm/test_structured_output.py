@@ -137,7 +137,7 @@ def test_closed_schemas() -> None:
         },
         "$defs": {"d": {"type": "object", "properties": {}, "additionalProperties": False, "required": []}},
         "additionalProperties": False,
-        "required": ["minimum", "list"],
+        "required": ["list", "minimum"],
     }
     assert "required" not in closed_schema({"type": "object"})
 

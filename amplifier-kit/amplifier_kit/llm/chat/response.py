@@ -277,6 +277,7 @@ class ThinkTags:
 
     def __init__(self, *, enabled: bool = True) -> None:
         self._state: Literal["start", "thinking", "behind", "text"] = "start" if enabled else "text"
+        #: The beginning of what may become a tag.
         self._held = ""
         #: Whether thinking has no text yet: leading blank lines are dropped.
         self._is_blank = True
@@ -288,49 +289,33 @@ class ThinkTags:
 
     def feed(self, piece: str) -> list[Said]:
         """Return the parts that are certain; a possible beginning of a tag is held back."""
-        held, self._held = self._held + piece, ""
+        rest, self._held = self._held + piece, ""
+        said: list[Said] = []
         if self._state == "start":
-            return self._begin(held)
+            start = rest.lstrip()
+            if start.startswith(_OPEN):
+                self._state, rest = "thinking", start[len(_OPEN) :]
+            elif _OPEN.startswith(start):
+                self._held = rest
+                return []
+            else:
+                self._state = "text"
         if self._state == "thinking":
-            return self._think(held)
-        if self._state == "behind":
-            return self._after(held)
-        return [("text", held)] if held else []
+            thought, mark, rest = rest.partition(_CLOSE)
+            if mark:
+                self._state = "behind"
+            else:
+                keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:n])), 0)
+                thought, self._held = thought[: len(thought) - keep], thought[len(thought) - keep :]
+            thought = thought.lstrip("\n") if self._is_blank else thought
+            if thought:
+                self._is_blank = False
+                said.append(("thinking", thought))
+        if self._state == "behind" and (rest := rest.lstrip()):
+            self._state = "text"
+        return [*said, ("text", rest)] if rest else said
 
     def flush(self) -> list[Said]:
         """Return the rest at the end of the text."""
         held, self._held = self._held, ""
-        kind: Literal["text", "thinking"] = "thinking" if self._state == "thinking" else "text"
-        return [(kind, held)] if held and self._state != "behind" else []
-
-    def _begin(self, held: str) -> list[Said]:
-        start = held.lstrip()
-        if start.startswith(_OPEN):
-            self._state = "thinking"
-            return self._think(start[len(_OPEN) :])
-        if _OPEN.startswith(start):
-            self._held = held
-            return []
-        self._state = "text"
-        return [("text", held)]
-
-    def _think(self, held: str) -> list[Said]:
-        held = held.lstrip("\n") if self._is_blank else held
-        self._is_blank = not held
-        thought, mark, rest = held.partition(_CLOSE)
-        if mark:
-            self._state = "behind"
-            said: list[Said] = [("thinking", thought)] if thought else []
-            return said + self._after(rest)
-        keep = next((n for n in range(len(_CLOSE) - 1, 0, -1) if held.endswith(_CLOSE[:n])), 0)
-        self._held = held[len(held) - keep :]
-        sure = held[: len(held) - keep]
-        return [("thinking", sure)] if sure else []
-
-    def _after(self, held: str) -> list[Said]:
-        """Drop the blank lines after thinking."""
-        text = held.lstrip()
-        if not text:
-            return []
-        self._state = "text"
-        return [("text", text)]
+        return [("thinking" if self._state == "thinking" else "text", held)] if held else []

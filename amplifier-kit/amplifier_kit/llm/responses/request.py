@@ -372,21 +372,9 @@ def _format(shape: Shape) -> Item:
         closed, demanding = closed_schema(schema), closed_schema(schema, all_required=True)
     except ValueError:
         closed = demanding = None  # other properties are allowed: not strict, and the answer is checked here
-    if closed is not None and (shape.strict or _sorted(closed) == _sorted(demanding)):
+    if closed is not None and (shape.strict or closed == demanding):
         schema, strict = demanding, True
     return {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}
-
-
-def _sorted(schema: Any) -> Any:
-    """Return a schema with sorted lists of required names, for comparison."""
-    if isinstance(schema, list):
-        return [_sorted(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: sorted(value) if key == "required" and isinstance(value, list) else _sorted(value)
-        for key, value in schema.items()
-    }
 
 
 def _tool_choice(request: ChatRequest, tools: list[Item]) -> Any:
