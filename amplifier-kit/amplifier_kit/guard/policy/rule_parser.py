@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+import string
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, facts, parts_of
 from amplifier_kit.guard.policy.paths import REFUSED, tokens
 from amplifier_kit.guard.policy.rules import Example, Rule, RuleError, RuleSet, Verdict
-from amplifier_kit.guard.policy.segments import spans_commands, unreadable
+from amplifier_kit.guard.policy.segments import HOLE, Segment, spans_commands, unreadable
 
 # --- entries ---
 
@@ -372,57 +372,27 @@ def _is_one_off(text: str, known: str) -> bool:
 
 # --- commands that a pattern matches ---
 
-#: One character of each kind that the forms below distinguish.
-_KINDS: Final = "x '\"\\"
-_PRINTABLE: Final = "".join(map(chr, range(32, 127)))
-_PLAIN, _BLANK, _SINGLE, _DOUBLE, _BACKSLASH = "p", "b", "s", "d", "k"
-_KIND_OF: Final = {" ": _BLANK, "'": _SINGLE, '"': _DOUBLE, "\\": _BACKSLASH}
+#: What a single character of a pattern may be, the most ordinary ones first.
+_CHARACTERS: Final = "".join(sorted(string.printable[:95], key=lambda each: (each in " '\"\\", not each.isalnum())))
 _QUOTED: Final = re.compile(r"\"([^\"]*)\"|'([^']*)'")
-
-#: The states of a form, each with the kinds of characters that lead on from it.
-_Form = Mapping[str, Mapping[str, str]]
-
-#: A line as an allowing rule sees it. A word is only quoted where it has to be, so that `'x'` never occurs; a quote
-#: inside of it is written `'\''`. The first word is not empty.
-_CANONICAL: Final[_Form] = {
-    "start": {_PLAIN: "plain", _BACKSLASH: "plain", _SINGLE: "opened first"},
-    "word": {_PLAIN: "plain", _BACKSLASH: "plain", _SINGLE: "opened"},
-    "plain": {_PLAIN: "plain", _BACKSLASH: "plain", _BLANK: "word"},
-    "opened first": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "open"},
-    "opened": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "closed"},
-    "bare": {_PLAIN: "bare", _BACKSLASH: "bare", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "open"},
-    "needed": {_PLAIN: "needed", _BACKSLASH: "needed", _BLANK: "needed", _DOUBLE: "needed", _SINGLE: "closed"},
-    "closed": {_BLANK: "word", _BACKSLASH: "escaped"},
-    "open": {_BACKSLASH: "escaped"},
-    "escaped": {_SINGLE: "escaped quote"},
-    "escaped quote": {_SINGLE: "needed"},
-}
-#: The same words without the quotes around them, which rules that restrict see as well.
-_BARE: Final[_Form] = {
-    "start": {_PLAIN: "plain", _BACKSLASH: "plain"},
-    "word": {_PLAIN: "plain", _BACKSLASH: "plain"},
-    "plain": {_PLAIN: "plain", _BACKSLASH: "plain", _BLANK: "word"},
-}
-#: A whole line, as it was written but for its blanks.
-_LINE: Final[_Form] = {
-    state: {**leads, _SINGLE: "plain", _DOUBLE: "plain"} for state, leads in _BARE.items()
-}  # fmt: skip
-_ENDS: Final = frozenset({"plain", "closed"})
+#: A word of a line as an allowing rule sees it: only one with blanks or quotes, or an empty one, is in quotes.
+_WORD: Final = re.compile(r"'((?:[^']|'\\'')*)'(?: |\Z)|([^ '\"]+)(?: |\Z)")
 
 
 def example_command(pattern: str, *, is_allowing: bool) -> str | None:
-    """Return a shell line that a pattern for commands matches; None when there is none.
+    """Return a shell line that a pattern for commands matches; None when none is found.
 
-    A rule that restricts is held against more forms of a line than one that allows. Odd words, such as `' rm'`, are
-    not considered: no rule is meant for them.
+    The stars of the pattern are filled in the few ways that matter. Odd words, such as `' rm'`, are not considered: no
+    rule is meant for them.
     """
     patterns = [pattern[:-2], pattern] if pattern.endswith(" *") and pattern[:-2].strip() else [pattern]
-    for each in patterns:
-        if (line := _line_of(each, _CANONICAL)) is not None:
-            return shlex.join(_words(line))
-        if not is_allowing and (line := _line_of(each, _BARE)) is not None:
-            return shlex.join(line.split(" "))
-        if not is_allowing and spans_commands(each) and (line := _line_of(each, _LINE)) is not None:
+    for each, star, alike in product(patterns, ("", "x", "x x", "'"), ("", " ")):
+        line = "".join(star if one is None else _character(one, alike) for one in tokens(each))
+        if unreadable(line):
+            continue
+        if words := _words(line):
+            return shlex.join(words)
+        if not is_allowing and spans_commands(each) and line == " ".join(line.split()):
             return line
     return None
 
@@ -437,40 +407,17 @@ def tidied(pattern: str) -> str:
     return " ".join(_QUOTED.sub(quoted, pattern).split())
 
 
-def _line_of(pattern: str, form: _Form) -> str | None:
-    """Return the shortest text of a form that a pattern matches: a search over both at once."""
-    wanted = tokens(pattern)
-    begin = (0, "start")
-    texts = {begin: ""}
-    waiting = deque([begin])
-    while waiting:
-        at, state = here = waiting.popleft()
-        if at == len(wanted):
-            if state in _ENDS:
-                return texts[here]
-            continue
-        one = wanted[at]
-        if one is None and (at + 1, state) not in texts:  # nothing for the star
-            texts[at + 1, state] = texts[here]
-            waiting.appendleft((at + 1, state))
-        for character in _KINDS if one is None else _characters(one):
-            following = form[state].get(_KIND_OF.get(character, _PLAIN))
-            there = (at + (one is not None), following or "")
-            if following is not None and there not in texts:
-                texts[there] = texts[here] + character
-                waiting.append(there)
-    return None
+def _character(one: re.Pattern[str], preferred: str) -> str:
+    """Return a character that a single one of a pattern may be; a hole, which no command has, when there is none."""
+    return next(filter(one.match, (*preferred, *_CHARACTERS, *one.pattern)), HOLE)
 
 
-@lru_cache(maxsize=1024)
-def _characters(one: re.Pattern[str]) -> str:
-    """Return characters that a single one of a pattern may be, of those that a command can contain."""
-    found = _PRINTABLE + "".join(sorted(set(one.pattern) - set(_PRINTABLE)))
-    matching = [character for character in found if one.match(character) and not unreadable(character)]
-    return "".join({_KIND_OF.get(character, _PLAIN): character for character in reversed(matching)}.values())
-
-
-def _words(line: str) -> Iterator[str]:
-    """Yield the words of a line in the form of an allowing rule."""
-    for found in re.finditer(r"('(?:[^']|'\\'')*')(?= |\Z)|([^ ]+)", line):
-        yield found[1][1:-1].replace("'\\''", "'") if found[1] is not None else found[2]
+def _words(line: str) -> list[str]:
+    """Return the words of a line in the form of an allowing rule; none when it has another form."""
+    words: list[str] = []
+    at = 0
+    while (found := _WORD.match(line, at)) is not None:
+        words.append(found[2] if found[1] is None else found[1].replace("'\\''", "'"))
+        at = found.end()
+    is_whole = at == len(line) and not line.endswith(" ") and words[:1] != [""]
+    return words if is_whole and Segment(tuple(words), line).line == line else []
