@@ -85,9 +85,10 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
         prepared, line = _with_provider(request, prepared, settings)
         notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
         return PreparedSession(prepared, None, settings, line, notes)
+    from amplifier_foundation.sessions.resume import load_session
     from amplifier_foundation.sessions.store import SessionStore
 
-    saved = SessionStore(app.home).open(request.resume, app.project).load()
+    saved = load_session(SessionStore(app.home).find(request.resume, app.project).folder)
     settings = Settings.load(app.home, saved.project or app.project, saved.folder)
     options = request.options(app, settings)
     prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))

@@ -310,7 +310,7 @@ def _index(app: App) -> Iterator[Finding]:
         yield Finding("index", "ok", "none yet; it is made when sessions are listed")
         return
     index = SessionIndex(path)
-    sessions = sum(len(rows) for rows in index.load_all().values())
+    sessions = sum(len(rows) for rows in index.load().values())
     if index.problem is not None:
         yield Finding(
             "index", "warn", index.problem, "it is rebuilt when sessions are listed; lists are slower until then"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -20,8 +21,8 @@ from amplifier_app_cli.ui.streams import unwritten
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home, current_project
 from amplifier_foundation.sessions.metadata import SessionSummary
-from amplifier_foundation.sessions.store import SessionStore, StoredSession
-from amplifier_kit.log import LogLine
+from amplifier_foundation.sessions.store import SessionStore
+from amplifier_kit.log import LogLine, read_log, verify_log
 
 _SHOWN = 100
 
@@ -61,29 +62,29 @@ def logs(
     if is_check:
         if as_tree or events:
             raise click.UsageError("--verify goes with neither --tree nor --event")
-        _verify(_opened(session), as_json or output_format == "json")
+        _verify(_session(session)[1].folder, as_json or output_format == "json")
         return
     if as_tree:
         _print_tree(session, events, "brief" if is_brief else "lines" if as_json else output_format)
         return
-    opened = _opened(session)
+    folder = _session(session)[1].folder
     as_json = as_json or output_format == "json"
     try:
-        for line in opened.events():
+        for line in read_log(folder):
             if not events or line.event in events:
                 click.echo(_as_json(line) if as_json else _readable(line))
     except BrokenPipeError:
         raise  # click ends quietly: the reader has seen enough
     except OSError as error:
-        _fail(_unprinted(error) or f"cannot read the log in {opened.folder}: {error.strerror or error}")
+        _fail(_unprinted(error) or f"cannot read the log in {folder}: {error.strerror or error}")
 
 
-def _verify(session: StoredSession, as_json: bool) -> None:
+def _verify(folder: Path, as_json: bool) -> None:
     """Print what a check of the log found; exit with a failure when lines are missing or were changed."""
     try:
-        report = session.verify_log()
+        report = verify_log(folder)
     except OSError as error:
-        _fail(f"cannot read the log in {session.folder}: {error.strerror or error}")
+        _fail(f"cannot read the log in {folder}: {error.strerror or error}")
     problems = [f"{one.path.name}:{one.number}: {one.text}" for one in report.problems]
     if as_json:
         facts = {"ok": report.ok, "lines": report.lines, "hashed": report.chained, "dropped": report.dropped}
@@ -116,11 +117,6 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
     except OSError as error:
         _fail(_unprinted(error) or f"cannot read the logs below {found.folder}: {error.strerror or error}")
     current_app().warn(logs_tree.warnings_of(top))
-
-
-def _opened(session: str | None) -> StoredSession:
-    store, found = _session(session)
-    return store.open(found)
 
 
 def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:

@@ -78,14 +78,13 @@ async def load_interrupted(folder: Path, parent_id: str) -> SavedSession | None:
 
 
 def prepare_again(saved: SavedSession, parent: Prepared) -> tuple[Prepared, tuple[str, ...]]:
-    """Return what a child was made of, with the secrets and under the restrictions that its parent has now, and notes.
+    """Return a child's recorded plan with the secrets and restrictions that its parent has now, and notes.
 
-    Raises ChildUnknownError when there is no record of it.
+    Raises ChildUnknownError when it has no recorded plan.
     """
     if saved.recorded is None:
         raise ChildUnknownError(
-            f"the session {saved.session_id} cannot be resumed: there is no record of what it was made of "
-            f"({'; '.join(saved.notes)})"
+            f"the session {saved.session_id} cannot be resumed: it has no recorded plan ({'; '.join(saved.notes)})"
         )
     composed = with_secrets_of(saved.recorded, parent.composed)
     plan = copied(composed.plan)

@@ -1,4 +1,4 @@
-"""What a model is told before it is asked: instruction, context files, @mentions, AGENTS.md."""
+"""The system prompt and the files in it: instruction, context files, @mentions, AGENTS.md."""
 
 from amplifier_foundation.prompt.access import PromptAccess
 from amplifier_foundation.prompt.mention_files import MentionDeduplicator, load_mentions

@@ -1,26 +1,27 @@
-"""Decide which files go into a prompt, and read those: the one way from the disk into a prompt.
+"""Decide which files may go into a prompt, and read them: the only way from the disk into a prompt.
 
-Every such file is a `filesystem.read`, decided by the rules of the session. Whose text asks for it decides the rest:
+Every such read is a `filesystem.read` action under the rules of the session. The text that names the file decides the
+rest:
 
-| text | may bring, unless a rule denies or asks |
+| text | may include, unless a rule denies or asks |
 |---|---|
-| typed by the user in this turn | any file; what a rule asks about, too: to type it is the answer |
+| typed by the user in this turn | any file, also one that a rule asks about: typing its name is the answer |
 | the user's own instruction file | files of the project and below Amplifier's home, and what a rule allows |
 | of a bundle, or a skill | files of the project and below its own root, and what a rule allows |
 | of the plan, of unknown origin | files of the project, and what a rule allows |
 | of the project | files of the project; if it is trusted, also what a rule allows |
 
-A bundle that lies in the project has of what a person's rules allow only what the project has. The project is its whole
-repository here, when that belongs to the user and is not as wide as the home folder: instruction files at the root of a
-repository hold for the projects in it. What files bring is decided by where they lie in turn, and is never more than
-what asked for them may have. A rule that denies is absolute, whoever asks. Nobody is asked about a file of a prompt:
-what a rule asks about is left out, unless it was typed.
+A bundle inside the project gets from a person's rules only what the project gets. The project is its whole repository
+here, if that belongs to the user and does not contain the home folder: instruction files at the root of a repository
+apply to the projects in it. The files that a file mentions are decided by its own location, and never get more than the
+text that mentioned it. A rule that denies is absolute. No person is asked about a file of a prompt: one that a rule
+asks about is left out, unless it was typed.
 
-Where a link ends is what is decided on, and what is then read: the folder that it lies in is held open meanwhile. A
-link inside of the project, or of a bundle, that leads out of it is not what a user named who typed its name.
+The target of a link is what is decided on and read; its folder is held open meanwhile. A link inside the project, or
+inside a bundle, that leads out of it is refused, even if the user typed its name.
 
-Amplifier's file of keys is always refused. To text that the user did not type, well-known stores of credentials are
-refused, and the records of sessions unless a rule of the user's allows them.
+Amplifier's key file is always refused. Text that the user did not type gets no well-known stores of credentials, and
+no session records unless a rule of the user allows them.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class ReadDeniedError(MentionError):
 
 
 class Origin(NamedTuple):
-    """Whose text asks for a file; `root` is the folder below which it may read."""
+    """Where the text that names a file comes from; `root` is the folder below which it may read."""
 
     kind: Literal["typed", "user", "bundle", "plan", "project"]
     root: Path | None = None
@@ -71,7 +72,7 @@ PROJECT: Final = Origin("project")
 
 
 class PromptFile(NamedTuple):
-    """A file that goes into a prompt, where it lies in the end, and who decided that it may."""
+    """A file that goes into a prompt, its real path, and who allowed it."""
 
     file: TextFile
     real: Path
@@ -84,29 +85,27 @@ class PromptAccess:
     def __init__(
         self,
         resolver: MentionResolver,
-        rules: Callable[[], Sequence[Permissions]] | None = None,
-        is_trusted: Callable[[], bool] | None = None,
+        rules: Callable[[], Sequence[Permissions]],
+        is_trusted: Callable[[], bool],
         texts: Mapping[str, str] | None = None,
     ) -> None:
-        """Decide by all of `rules`, by default those that hold in the project without a session.
+        """Decide by all of `rules`; `is_trusted` returns whether the user trusts the project.
 
-        `is_trusted` tells whether the user trusts the project; by default the record of trusted folders does. `texts`
-        has the files that instructions come from, by the hash of the instruction.
+        `texts` has the files that instructions come from, by the hash of the instruction.
         """
         self.resolver: Final = resolver
         self.project: Final = resolver.project
         self.home: Final = resolver.home
-        self._rules = rules or self._rules_without_session
-        self._is_trusted = is_trusted or self._is_trusted_by_record
+        self._rules = rules
+        self._is_trusted = is_trusted
         self._texts = dict(texts or {})
         self._files = TextFiles()
-        self._loaded: Permissions | None = None
 
     def read(self, path: Path, origin: Origin) -> PromptFile:
         """Return the text of a file, or the listing of a folder, by its absolute path.
 
-        Raises ReadDeniedError when it may not be read, MentionError when it is not there, UnusableFileError for what
-        is no text.
+        Raises ReadDeniedError if it may not be read, MentionError if it is missing, UnusableFileError if it is not
+        text.
         """
         with self._granted(path, origin) as (place, by):
             return PromptFile(self._files.read(place, self._hidden), place.path, by)
@@ -117,44 +116,44 @@ class PromptAccess:
             return read_bytes(place, largest)
 
     def check(self, path: Path, origin: Origin) -> None:
-        """Raise ReadDeniedError or MentionError when a file may not be read; it is not read."""
+        """Raise ReadDeniedError or MentionError if a file may not be read; it is not read."""
         with self._granted(path, origin):
             return
 
     def check_source(self, file: Path) -> None:
-        """Raise ReadDeniedError when a rule denies the file that an instruction was taken from."""
+        """Raise ReadDeniedError if a rule denies the file that an instruction was taken from."""
         judged = self._judge(file, Path(os.path.realpath(file)))
         if judged.verdict == "deny" and not judged.is_uncovered:
             raise ReadDeniedError(f"the instruction in {file} is denied: {judged.reason}", judged.answered_by)
 
     def origin_of_text(self, text: str) -> Origin:
-        """Return the origin of an instruction: of the file that it stands in, if that is known."""
+        """Return the origin of an instruction by the file that contains it, if that is known."""
         file = self.file_of_text(text)
         return PLAN if file is None else self.origin_at(Path(os.path.realpath(file)))
 
     def file_of_text(self, text: str) -> Path | None:
-        """Return the file that an instruction stands in, None when nobody knows."""
+        """Return the file that contains an instruction, None if unknown."""
         found = self._texts.get(text_hash(text)) if self._texts else None
         return Path(found) if found is not None else None
 
     def origin_at(self, real: Path) -> Origin:
-        """Return the origin of a text by where its file lies; the innermost of the places that it is in counts."""
+        """Return the origin of a text by the path of its file; the innermost known folder counts."""
         places = [(root, Origin("bundle", root)) for root in self._bundle_roots()]
         places += [(root, PROJECT) for root in self._project_roots()]
-        if not real.is_relative_to(self.home.cache.resolve()):  # what was fetched is not the user's
+        if not real.is_relative_to(self.home.cache.resolve()):  # fetched files are not the user's
             places.append((self.home.path.resolve(), USER))
         found = [(root, origin) for root, origin in places if real.is_relative_to(root)]
         return max(found, key=lambda one: len(one[0].parts))[1] if found else PLAN
 
     def origin_near(self, path: Path) -> Origin:
-        """Return the origin of a file by the folder that it is named in, whatever it is a link to."""
+        """Return the origin of a file by the folder in its name, even if it is a link to another."""
         try:
             return self.origin_at(path.absolute().parent.resolve())
-        except (OSError, RuntimeError, ValueError):  # a name that no folder can have
+        except (OSError, RuntimeError, ValueError):  # not a valid path
             return PLAN
 
     def nested(self, origin: Origin, real: Path) -> Origin:
-        """Return the origin of a file that a text of `origin` has brought: it is never trusted with more."""
+        """Return the origin of a file that a text of `origin` mentions: it never gets more than that text."""
         if origin.kind == "project":
             return PROJECT
         found = self.origin_at(real)
@@ -164,7 +163,7 @@ class PromptAccess:
 
     @contextmanager
     def _granted(self, path: Path, origin: Origin) -> Iterator[tuple[Place, AnsweredBy]]:
-        """Hold open what a path leads to, and give who allowed it to be read."""
+        """Hold open what a path leads to, and yield it with who allowed the read."""
         named = os.path.normpath(path)
         try:
             place = reach(named)
@@ -172,15 +171,15 @@ class PromptAccess:
             raise _missing(path) from error
         with place:
             try:
-                is_there = place.status() is not None
+                exists = place.status() is not None
             except FileError as error:
                 raise MentionError(f"{path} cannot be read: {error}") from error
-            if not is_there:
+            if not exists:
                 raise _missing(path)
             yield place, self._decide(place, Path(named), origin)
 
     def _decide(self, place: Place, named: Path, origin: Origin) -> AnsweredBy:
-        """Return who allows a read; raise ReadDeniedError when nobody does, or somebody denies it."""
+        """Return who allows a read; raise ReadDeniedError if it is denied or not allowed."""
         from amplifier_foundation.approvals.answered_by import person_at
 
         real = place.path
@@ -198,14 +197,17 @@ class PromptAccess:
                 f"{named} is a store of credentials: only the user may mention it", "credentials are only read if typed"
             )
         if judged.verdict == "ask":
-            why = f"{named} is not read, because a rule asks for it ({judged.reason}) and nobody is asked for a prompt"
-            raise ReadDeniedError(f"{why}: type its name in a prompt, or allow it by a rule", judged.answered_by)
+            raise ReadDeniedError(
+                f"{named} is not read, because a rule asks for it ({judged.reason}) and no person is asked about files "
+                "of a prompt: type its name in a prompt, or allow it by a rule",
+                judged.answered_by,
+            )
         if self._is_record(real) and judged.scope in ("", "default"):
             raise _refused(f"{named} is the record of a session", "records of sessions are only read if typed")
         return self._by_place(named, real, origin, judged)
 
     def _by_place(self, named: Path, real: Path, origin: Origin, judged: Judgement) -> AnsweredBy:
-        """Decide about a file that no rule denies or asks about."""
+        """Decide on a file that no rule denies or asks about."""
         is_project = any(real.is_relative_to(root) for root in self._project_roots())
         is_allowed = judged.verdict == "allow"
         if is_allowed and (is_project or not self._needs_trust(origin, judged) or self._is_trusted()):
@@ -218,29 +220,31 @@ class PromptAccess:
             return _by_default("the user's own files, for the user's own instructions")
         where = str(named) if real == named else f"{named} leads to {real}, which"
         if is_allowed:
-            raise _nobodys(f"{where} is outside of the project, which is not trusted: its files mention its own only")
-        raise _nobodys(
-            f"{where} is outside of the project and of what the text that mentions it may read: "
+            raise _denied_by_default(
+                f"{where} is outside of the project, which is not trusted: its files may mention only its own files"
+            )
+        raise _denied_by_default(
+            f"{where} is outside of the project and of the folders that the text that mentions it may read: "
             f"type its path in a prompt, or allow it by a rule"
         )
 
     def _needs_trust(self, origin: Origin, judged: Judgement) -> bool:
-        """Tell whether what a rule allows elsewhere is for a text only when the project is trusted.
+        """Return whether a rule allows a text files elsewhere only if the project is trusted.
 
-        A bundle of the project may have what the program's own rules allow: the content of bundles that it includes.
+        A bundle in the project gets what the product's own rules allow: the content of bundles that it includes.
         """
         root = origin.root
         is_in_project = root is not None and any(root.is_relative_to(place) for place in self._project_roots())
         return origin.kind == "project" or (is_in_project and judged.scope != "default")
 
     def _judge(self, named: Path, real: Path) -> Judgement:
-        """Return the strictest word of all rules, on the file and on the name that it was asked for by."""
+        """Return the strictest verdict of all rules, on the real path of a file and on the path that names it."""
         from amplifier_foundation.policy.permissions import Judgement, strictest
 
         paths = {"path": list(dict.fromkeys((str(named), str(real))))}
         try:
             rules = self._rules()
-        except Exception as error:  # a fault of ours must not open a door
+        except Exception as error:  # a fault here must not allow a read
             return Judgement("deny", f"the rules cannot be loaded: {type(error).__name__}: {error}")
         return strictest(
             permissions.judge(_READ, details)
@@ -249,23 +253,25 @@ class PromptAccess:
         )
 
     def _hidden(self) -> IsHidden | None:
-        """Return what tells which entries of a folder must not be named; None when none are hidden."""
+        """Return a predicate for the paths that listings must not show; None if no rule hides any."""
         known = [permissions.hidden(_TOOL) for permissions in self._rules()]
         hidden = [is_hidden for is_hidden in known if is_hidden is not None]
         return (lambda path: any(is_hidden(path) for is_hidden in hidden)) if hidden else None
 
     def _refuse_way_out(self, named: Path, real: Path) -> None:
-        """Raise ReadDeniedError when a link of the project, or of a bundle, leads out of it."""
+        """Raise ReadDeniedError if a link inside the project, or inside a bundle, leads out of it."""
         if named == real:
             return
         roots = [*self._project_roots(), *self._bundle_roots()]
         for prefix in (named, *named.parents):
-            # The name itself may be a link by now: what was reached counts, and where its folder lies.
+            # The path itself may have become a link: what was opened counts, and the real path of its folder.
             way = real if prefix == named else Path(os.path.realpath(prefix))
             for root in roots:
                 if (way.is_relative_to(root) or prefix.is_relative_to(root)) and not real.is_relative_to(root):
                     what = "the project" if root in self._project_roots() else "its bundle"
-                    raise _nobodys(f"{named} leads to {real}, which is outside of {what}: type that path itself")
+                    raise _denied_by_default(
+                        f"{named} leads to {real}, which is outside of {what}: type that path itself"
+                    )
 
     # -- places --
 
@@ -289,27 +295,13 @@ class PromptAccess:
         return found is not None and (known.st_dev, known.st_ino) == (found.st_dev, found.st_ino)
 
     def _is_record(self, real: Path) -> bool:
-        """Tell whether a file belongs to what is kept of sessions; not when the project itself lies there."""
+        """Return whether a file belongs to a session record; False if the project itself is among them."""
         records = self.home.projects.resolve()
         return real.is_relative_to(records) and not self.project.is_relative_to(records)
 
-    # -- what holds without a session --
-
-    def _rules_without_session(self) -> Sequence[Permissions]:
-        from amplifier_foundation.policy.permissions import Permissions
-
-        if self._loaded is None or self._loaded.is_stale:
-            self._loaded = Permissions.load(self.home, self.project, bundles=self.resolver.namespaces.values())
-        return (self._loaded,)
-
-    def _is_trusted_by_record(self) -> bool:
-        from amplifier_foundation.trust.store import TrustStore
-
-        return TrustStore(self.home).state(self.project).trusted
-
 
 def text_hash(text: str) -> str:
-    """Return what instructions are known by."""
+    """Return the hash that identifies an instruction."""
     import hashlib
 
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -327,7 +319,7 @@ def _refused(reason: str, rule: str) -> ReadDeniedError:
     return ReadDeniedError(reason, _by_default(rule))
 
 
-def _nobodys(reason: str) -> ReadDeniedError:
+def _denied_by_default(reason: str) -> ReadDeniedError:
     from amplifier_foundation.approvals.answered_by import NOBODY
 
     return ReadDeniedError(reason, NOBODY)

@@ -1,4 +1,4 @@
-"""Lay out files as blocks of a prompt: each content once, with every name it was asked for by."""
+"""Render files as blocks of a prompt: each content once, with all names that mention it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amplifier_foundation.prompt.text_files import TextFile, readable_name
 
 __all__ = ["MAX_FILES", "ContextBlock", "ContextBlocks", "credit"]
 
-#: More different files do not go into one prompt.
+#: The most different files in one prompt.
 MAX_FILES: Final = 200
 _TAG: Final = re.compile(r"<(?=\s*/?\s*context_file)", re.IGNORECASE)
 _ENTITIES: Final = str.maketrans({"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;"})
@@ -20,16 +20,15 @@ _ENTITIES: Final = str.maketrans({"&": "&amp;", '"': "&quot;", "<": "&lt;", ">":
 
 @dataclass
 class ContextBlock:
-    """One content and the names it goes by."""
+    """One content and its names."""
 
     file: TextFile
     credits: list[str] = field(default_factory=list)
 
     def render(self) -> str:
-        """Return the block. Nothing in names or content can end it, begin another, or pass for one.
+        """Return the block; neither names nor content can end it or start another.
 
-        Tags of blocks inside the content, opening or closing, get `&lt;` in place of their `<`; all else stays as it
-        is.
+        Tags of blocks inside the content get `&lt;` in place of their `<`.
         """
         paths = ", ".join(self.credits).translate(_ENTITIES)
         content = _TAG.sub("&lt;", self.file.text)
@@ -37,12 +36,12 @@ class ContextBlock:
 
 
 class ContextBlocks:
-    """Collect files in the order they come, each content once, at most MAX_FILES of them."""
+    """Collect files in order, each content once, at most MAX_FILES."""
 
     def __init__(self, limit: int = MAX_FILES) -> None:
         self._limit = limit
         self._blocks: dict[str, ContextBlock] = {}
-        #: The names of files that were one too many; whoever collects fills it.
+        #: The names of files beyond the limit, which the collector adds.
         self.left_out: set[str] = set()
 
     def __iter__(self) -> Iterator[ContextBlock]:
@@ -53,11 +52,11 @@ class ContextBlocks:
 
     @property
     def is_full(self) -> bool:
-        """Return whether no further content is taken."""
+        """Whether the limit is reached."""
         return len(self._blocks) >= self._limit
 
     def add(self, name: str, file: TextFile) -> bool:
-        """Take a file, or credit the block that has the same content; return False when there is no room for it."""
+        """Add a file, or its name to the block with the same content; return False if the limit is reached."""
         block = self._blocks.get(file.sha256)
         if block is None:
             if self.is_full:
@@ -68,7 +67,7 @@ class ContextBlocks:
         return True
 
     def render(self) -> str:
-        """Return all blocks, and a line that says how many files were left out if any were."""
+        """Return all blocks, and a line with the number of files that were left out, if any."""
         parts = [block.render() for block in self]
         if self.left_out:
             parts.append(f"[{len(self.left_out)} more left out: a prompt takes {self._limit} files]")
@@ -76,6 +75,6 @@ class ContextBlocks:
 
 
 def credit(mention: str, path: Path) -> str:
-    """Return how a block names a file: what asked for it and where it lies, only the latter if nothing asked."""
+    """Return the name of a file in its block: the mention, if any, and the path."""
     shown = readable_name(path)
     return f"{mention} → {shown}" if mention else shown

@@ -1,4 +1,4 @@
-"""Find the instructions that projects and users keep for agents: AGENTS.md, or CLAUDE.md where there is none."""
+"""Find the instruction files of projects and users for agents: AGENTS.md, else CLAUDE.md."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ _NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 
 
 def find_instructions(project: Path, home: Home) -> list[Path]:
-    """Return the instruction files that hold in `project`, the nearest first, the user's own last; each once.
+    """Return the instruction files that apply to `project`, the nearest first, the user's own last; each once.
 
-    One file per folder, AGENTS.md before CLAUDE.md, from the project up to the root of its repository; only of the
-    project itself when it is in none. A repository is not believed in when its `.git` belongs to a stranger, that is to
-    someone who is neither the owner of the project, nor this user, nor root: who can write to a folder above must not
-    be able to instruct. Nor is one that is as wide as the home folder, or wider. A file that is there counts even if it
-    cannot be read, so that reading it tells about it.
+    One file per folder, AGENTS.md before CLAUDE.md, from the project up to the root of its repository; only that of the
+    project if it is in none. A repository does not count if its `.git` belongs to anyone but the owner of the project,
+    this user or root, since anyone who can write to a parent folder could give instructions; nor if it contains the
+    home folder. A file that cannot be read is returned too, so that reading it reports why.
     """
     folders = _folders(project.resolve())
     found = [_file_in(folder, _NAMES) for folder in folders]
@@ -29,9 +28,9 @@ def find_instructions(project: Path, home: Home) -> list[Path]:
 
 
 def repository_root(project: Path) -> Path:
-    """Return the root of the repository that `project` is in, the project itself when it is in none.
+    """Return the root of the repository of `project`, or the project itself if it is in none.
 
-    One as wide as the home folder is none: what lies there is not the project's.
+    A repository that contains the home folder does not count.
     """
     return _folders(project.resolve())[-1]
 
@@ -56,7 +55,7 @@ def _is_ours(repository: Path, project: Path) -> bool:
         owner = repository.stat().st_uid
         return owner in (project.stat().st_uid, os.geteuid(), 0)
     except OSError:
-        return False  # gone, or nothing that may be looked at
+        return False  # deleted, or not readable
 
 
 def _file_in(folder: Path, names: tuple[str, ...]) -> Path | None:

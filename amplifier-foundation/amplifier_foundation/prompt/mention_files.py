@@ -25,14 +25,14 @@ __all__ = [
     "load_mentions",
 ]
 
-#: A file that the text mentions is one deep.
+#: A file that the text mentions has depth one.
 MAX_DEPTH: Final = 3
-#: More different mentions are not followed: most of that many lead nowhere, and looking takes its time.
+#: More different mentions are not followed: most of so many do not name a file, and looking takes time.
 MAX_MENTIONS: Final = 1000
 
 
 class Resolution(NamedTuple):
-    """A file that was asked for and found, and who decided that it may be read."""
+    """A file that was mentioned and found, and who allowed the read."""
 
     mention: str
     path: Path
@@ -41,7 +41,7 @@ class Resolution(NamedTuple):
     decided_by: AnsweredBy
 
     def payload(self, *, is_new: bool) -> dict[str, Any]:
-        """Return it as an event tells it."""
+        """Return it in the form of the event."""
         return {
             "mention": self.mention,
             "resolved_path": readable_name(self.path),
@@ -61,10 +61,10 @@ class _Waiting(NamedTuple):
 
 @dataclass
 class MentionFiles:
-    """Collect files as blocks, breadth first, so that what the text itself mentions comes before what files mention.
+    """Collect files as blocks, breadth first, so that files mentioned by the text come before those mentioned by files.
 
-    Nothing that cannot be read is fatal: `failed` has the reason for each name that gave no block, and `denied` who
-    decided so where somebody did.
+    A file that cannot be read is not fatal: `failed` has the reason for each name without a block, and `denied` who
+    denied it.
     """
 
     access: PromptAccess
@@ -79,21 +79,21 @@ class MentionFiles:
 
     @property
     def resolutions(self) -> list[Resolution]:
-        """Return what was found, each name and file once, in order."""
+        """The files that were found, each name and file once, in order."""
         return list(self._found.values())
 
     @property
     def deduplicated_count(self) -> int:
-        """Return how many files were saved because another one has the same content."""
+        """How many files were left out because another one has the same content."""
         found = self._found.values()
         return len({item.path for item in found}) - len({item.sha256 for item in found})
 
     def add_text(self, text: str, origin: Origin) -> None:
-        """Collect what a text mentions."""
+        """Collect the files that a text mentions."""
         self.add_mentions(tuple(dict.fromkeys(mention.text for mention in find_mentions(text))), origin)
 
     def add_mentions(self, mentions: tuple[str, ...], origin: Origin) -> None:
-        """Collect what these names lead to."""
+        """Collect the files that these mentions name."""
         self._follow(_Waiting(mentions, None, 0, origin))
 
     def add_file(
@@ -106,14 +106,14 @@ class MentionFiles:
         mention: str = "",
         inside: Origin | None = None,
     ) -> None:
-        """Collect a file that is known by its absolute path; its block credits `mention` and the path.
+        """Collect a file by its absolute path; its block credits `mention` and the path.
 
-        `inside` is the origin of what stands in it, when that is not told by where the file lies.
+        `inside` is the origin of its content, if the path of the file does not decide that.
         """
         self._take(name, mention, Located(path, source_type), 0, origin, inside)
 
     def follow(self) -> None:
-        """Collect what the collected files mention, and what that mentions, down to the greatest depth."""
+        """Collect the files that collected files mention, down to the greatest depth."""
         while self._waiting:
             self._follow(self._waiting.popleft())
 
@@ -137,7 +137,7 @@ class MentionFiles:
             self._take(mention, mention, located, waiting.depth + 1, waiting.origin)
 
     def _refuse(self, mention: str, reason: str) -> None:
-        """Give the reason for a mention that is not followed, unless it was followed elsewhere."""
+        """Record why a mention is not followed, unless it was followed elsewhere."""
         if all(mention != name for name, _ in self._found):
             self.failed.setdefault(mention, reason)
 
@@ -176,19 +176,19 @@ class MentionFiles:
 
 
 class MentionDeduplicator:
-    """Remember which contents a session has been shown; offered to modules as `mention_deduplicator`."""
+    """The contents that a session has seen; modules get it as `mention_deduplicator`."""
 
     def __init__(self) -> None:
         self._paths: dict[str, list[Path]] = {}
 
     def add_file(self, path: Path, content: str) -> bool:
-        """Remember a content and one more path of it; return whether the content is new."""
+        """Record a content and one of its paths; return whether the content is new."""
         import hashlib
 
         return self.add_hash(path, hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest())
 
     def add_hash(self, path: Path, sha256: str) -> bool:
-        """Remember a content by its hash; return whether it is new."""
+        """Record a content by its hash; return whether it is new."""
         is_new = sha256 not in self._paths
         paths = self._paths.setdefault(sha256, [])
         if path not in paths:
@@ -200,14 +200,14 @@ class MentionDeduplicator:
         return set(self._paths)
 
     def get_paths(self, sha256: str) -> list[Path]:
-        """Return where a content was found."""
+        """Return the paths of a content."""
         return list(self._paths.get(sha256, ()))
 
 
 def load_mentions(text: str, access: PromptAccess, depth: int = MAX_DEPTH, *, origin: Origin = PLAN) -> MentionFiles:
-    """Return the files that `text` mentions, with theirs down to `depth`, and the reasons for those that are missing.
+    """Return the files that `text` mentions, with theirs down to `depth`, and the reason for each that is left out.
 
-    `origin` says whose text it is; what the files mention is never taken as the user's word.
+    `origin` is that of the text; the mentions in files never count as typed.
     """
     found = MentionFiles(access, depth)
     found.add_text(text, origin)

@@ -1,17 +1,17 @@
-"""Know which file a mention means.
+"""Resolve @mentions to paths.
 
 | mention | file |
 |---|---|
 | `@ns:path` | below the root of the namespace |
-| `@user:path` | below Amplifier's home; no bundle can take this name, nor the next |
+| `@user:path` | below Amplifier's home; bundles cannot take this name or the next |
 | `@project:path` | below `.amplifier` of the project |
 | `@~/path` | below the user's home directory |
-| `@/path` | there |
+| `@/path` | that path |
 | `@path` | below the project, else beside the file that mentions it |
 
 If there is no such file, the name with `.md` is tried. `..` is refused. `access.py` decides whether the file may go
-into a prompt. Modules that ask what a name means are told of files in the project (its whole repository), in one of
-the two homes and in a namespace, links followed; never of the file of keys, nor of well-known stores of credentials.
+into a prompt. Modules get only paths in the project (its whole repository), in one of the two homes and in namespaces,
+links followed; never the key file, nor well-known stores of credentials.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ _CREDENTIALS: Final = (
 
 
 class MentionError(FoundationError):
-    """A mention leads to no file, or to one that it may not lead to; the text is the reason."""
+    """A mention does not lead to a file, or to one that it may not name; the text is the reason."""
 
     code = "mention_unresolved"
 
 
 class Located(NamedTuple):
-    """Where a mention leads, links not followed."""
+    """The path that a mention means, links not followed."""
 
     path: Path
     source_type: SourceType
 
 
 class MentionResolver:
-    """Know where mentions lead, by the table above. Looks at the disk each time, so nothing of it grows stale."""
+    """Resolve mentions by the table above, from the disk each time."""
 
     def __init__(self, namespaces: Mapping[str, Path], project: Path, home: Home) -> None:
         self.project: Final = project.resolve()
@@ -69,17 +69,17 @@ class MentionResolver:
 
     @property
     def namespaces(self) -> dict[str, Path]:
-        """Return the namespaces and their roots."""
+        """The namespaces and their roots."""
         return dict(self._namespaces)
 
     def register_namespace(self, name: str, root: Path) -> None:
-        """Let `@name:` lead below `root`, unless the name is taken: the first registration wins, as in bundles."""
+        """Let `@name:` mean files below `root`; the first registration of a name wins, as in bundles."""
         self._namespaces.setdefault(name, root.absolute())
 
     def resolve(self, mention: str) -> Path | None:
-        """Return the file or folder that a mention, with or without its `@`, leads to; None when it leads to none.
+        """Return the file or folder that a mention means, with or without its `@`; None if there is none.
 
-        What is outside of all known places is none, either. Whoever reads it has to ask the session first.
+        Paths outside of all known places are not returned. The caller must ask the session before it reads the file.
         """
         try:
             path = self.locate(mention).path
@@ -91,7 +91,7 @@ class MentionResolver:
         return path
 
     def locate(self, mention: str, *, beside: Path | None = None) -> Located:
-        """Return where a mention leads; raise MentionError with the reason when it leads nowhere.
+        """Return the path that a mention means; raise MentionError, with the reason, if there is none.
 
         `beside` is the folder of the text that mentions it.
         """
@@ -108,7 +108,7 @@ class MentionResolver:
         raise MentionError(f"there is no such file: {paths[0]}")
 
     def _candidates(self, name: str, beside: Path | None) -> tuple[SourceType, list[Path]]:
-        """Return the places to look at."""
+        """Return the paths to try."""
         namespace, colon, path = name.partition(":")
         if colon:
             relative = path.lstrip("/")
@@ -130,7 +130,7 @@ class MentionResolver:
         return did_you_mean(namespace, [*self._namespaces, "user", "project"])
 
     def _is_inside(self, real: Path) -> bool:
-        """Return whether a file lies in a known place; a repository or home that is the whole disk does not count."""
+        """Return whether a file is in a known place; a repository or home that is the whole disk does not count."""
         if real.is_relative_to(self.project):
             return True
         roots = [repository_root(self.project), self.home.path, *_user_home(), *self._namespaces.values()]
@@ -139,7 +139,7 @@ class MentionResolver:
 
 def _below_home(name: str) -> Path:
     if name != "~" and not name.startswith("~/"):
-        raise MentionError("the home directory of another user is not looked into: only '@~/…' is")
+        raise MentionError("the home directory of another user cannot be mentioned: use '@~/…' for your own")
     for home in _user_home():
         return home / name[1:].lstrip("/")
     raise MentionError("there is no home directory: HOME is not set")
@@ -153,7 +153,7 @@ def _user_home() -> list[Path]:
 
 
 def is_credential(real: Path) -> bool:
-    """Tell whether a file belongs to a well-known store of credentials in the home directory."""
+    """Return whether a file belongs to a well-known store of credentials in the home directory."""
     for home in (found.resolve() for found in _user_home()):
         if real.is_relative_to(home):
             below = f"{real.relative_to(home).as_posix()}/"

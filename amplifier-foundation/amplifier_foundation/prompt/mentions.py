@@ -1,13 +1,12 @@
-"""Find @mentions in a text: names of files whose content belongs to the text.
+"""Find @mentions in a text: names of files whose content is added to it.
 
 A mention is `@` and then letters, digits and `_ : . / ~ -`, as in `@AGENTS.md`, `@docs/`, `@~/notes.md`, `@ns:path`.
 
-- Code is left alone: fenced blocks (whatever their indentation, so also those in lists) and inline code.
-- An `@` inside a word is none: `bob@example.com`, `pkg@1.2`, `https://host/@name`, `@@x`; `\\@x` is the way to write an
-  `@` that is none. Letters of scripts without upper and lower case do not count as a word before it, because these
-  scripts are written without spaces.
+- Code has no mentions: fenced blocks (at any indentation, so also in lists) and inline code.
+- An `@` inside a word is not a mention: `bob@example.com`, `pkg@1.2`, `https://host/@name`, `@@x`. `\\@x` escapes it.
+  Letters of scripts without upper and lower case do not count as a word before it: these are written without spaces.
 - A full stop or colon at the end belongs to the sentence, not to the mention.
-- Letters and digits of all scripts are part of a name, so that a file is never looked for by half of its name.
+- Letters and digits of all scripts are part of a name.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Final, NamedTuple
 __all__ = ["Mention", "find_mentions"]
 
 _MENTION: Final = re.compile(r"@[\w:./~-]+")
-#: Without any of these there is nothing that could be named.
+#: A name has at least one of these.
 _NAMING: Final = re.compile(r"[\w~/]")
 _BEFORE: Final = frozenset("0123456789_.+-/\\@%")
 _FENCE: Final = re.compile(r"[ \t>]*(?P<marks>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
@@ -28,7 +27,7 @@ _BLANK_LINE: Final = re.compile(r"\n[ \t\r]*\n")
 
 
 class Mention(NamedTuple):
-    """One mention, with its `@`, and where it stands in the text."""
+    """One mention, with its `@`, and its position in the text."""
 
     text: str
     start: int
@@ -36,7 +35,7 @@ class Mention(NamedTuple):
 
 
 def find_mentions(text: str) -> list[Mention]:
-    """Return the mentions of `text` in order, repeated ones each time. Takes time in proportion to the text."""
+    """Return the mentions of `text` in order, including repeated ones; the time is linear in the length of the text."""
     if "@" not in text:
         return []
     mentions = []
@@ -54,14 +53,14 @@ def _is_in_word(text: str, at: int) -> bool:
 
 
 def _prose(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the stretches of `text` that are not code."""
+    """Yield the parts of `text` that are not code."""
     for start, end in _outside_fences(text):
         for first, last in _paragraphs(text, start, end):
             yield from _outside_ticks(text, first, last)
 
 
 def _outside_fences(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the stretches between fenced blocks; a block that is never closed goes on to the end, as in Markdown."""
+    """Yield the parts between fenced blocks; a block that is not closed continues to the end, as in Markdown."""
     opened = ""
     start = at = 0
     while at < len(text):
@@ -87,7 +86,7 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _outside_ticks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the stretches between inline code, which a run of as many backticks closes as opened it."""
+    """Yield the parts between inline code, which ends with as many backticks as it starts with."""
     runs = [(match.start(), match.end()) for match in _TICKS.finditer(text, start, end)]
     last = {stop - first: index for index, (first, stop) in enumerate(runs)}
     index = 0
@@ -104,7 +103,7 @@ def _outside_ticks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]
 
 
 def _is_escaped(text: str, at: int) -> bool:
-    """Return whether an odd number of backslashes stands before `at`."""
+    """Return whether there is an odd number of backslashes before `at`."""
     before = at
     while before and text[before - 1] == "\\":
         before -= 1

@@ -1,4 +1,4 @@
-"""Make the system prompt of a session: its instruction, then a block for each file that belongs to it.
+"""Build the system prompt of a session: its instruction, then a block for each file that belongs to it.
 
     instruction
 
@@ -8,9 +8,9 @@
     content
     </context_file>
 
-Context files of the bundle come first, then what the instruction mentions, then the instructions of the project and the
-user (AGENTS.md), then what all these files mention: what changes most rarely stands first, so that models find as much
-as possible of the prompt in their cache.
+Context files of the bundle come first, then the files that the instruction mentions, then the instructions of the
+project and the user (AGENTS.md), then the files that all these mention: those that change least often come first, so
+that as much as possible of the prompt is in the cache of the model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from amplifier_foundation.prompt.access import PROJECT, TYPED, USER, Origin, PromptAccess
 from amplifier_foundation.prompt.instructions import find_instructions
 from amplifier_foundation.prompt.mention_files import MentionDeduplicator, MentionFiles
-from amplifier_foundation.prompt.mention_resolver import MentionError, MentionResolver
+from amplifier_foundation.prompt.mention_resolver import MentionError
 from amplifier_foundation.prompt.text_files import readable_name
 from amplifier_foundation.prompt.user_input import UserInput
 
@@ -33,40 +33,37 @@ if TYPE_CHECKING:
 
 __all__ = ["OnResolved", "SystemPrompt"]
 
-#: Is told the payload of the event `mentions:resolved`.
+#: Called with the payload of the event `mentions:resolved`.
 OnResolved = Callable[[dict[str, Any]], Awaitable[None]]
 
 _SEPARATOR: Final = "\n\n---\n\n"
-_NOT_TYPED: Final = "text that was not typed brings no files: type it in a prompt to give it to the model"
+_NOT_TYPED: Final = "only typed text adds files: type the mention in a prompt to give the file to the model"
 
 
 class SystemPrompt:
-    """Give the system prompt as of now; call it for every request.
+    """Return the current system prompt; call it for every request.
 
-    As long as nothing it consists of changes it is the same to the last byte. An edited, new or deleted file shows at
-    the next call. Only changed files are read again, and in a thread: a slow disk holds up nothing else.
+    It is the same to the last byte until one of its files changes. An edited, new or deleted file shows at the next
+    call. Only changed files are read again, in a thread, so that a slow disk blocks nothing else.
 
     A file that cannot be used is left out and reported to `on_resolved`: once for each reason, and for every prompt
-    that names it itself. So is every content that is new to the session. Contexts find out that a call must be awaited
-    by looking at a function: give them `prompt.__call__`.
+    that names it itself. Content that is new to the session is reported too. Some contexts inspect the function to see
+    whether to await it: give them `prompt.__call__`.
     """
 
     def __init__(
         self,
         instruction: str,
         context: Mapping[str, Path],
-        resolver: MentionResolver,
-        instructions: bool = True,
+        access: PromptAccess,
         on_resolved: OnResolved | None = None,
-        access: PromptAccess | None = None,
     ) -> None:
-        """`access` reads the files, by the rules of the session; by default by those of the project alone."""
+        """`access` reads the files, by the rules of the session."""
         self.instruction: Final = instruction
         self.context: Final = dict(context)
-        self.resolver: Final = resolver
-        self.access: Final = access or PromptAccess(resolver)
+        self.resolver: Final = access.resolver
+        self.access: Final = access
         self.deduplicator: Final = MentionDeduplicator()
-        self._instructions = instructions
         self._on_resolved = on_resolved
         self._reported: set[tuple[str, str, str]] = set()
         self._turn = 0
@@ -78,10 +75,10 @@ class SystemPrompt:
         return _SEPARATOR.join(part for part in (self.instruction, found.blocks.render()) if part)
 
     async def expand_prompt(self, prompt: UserInput | str) -> str:
-        """Return a prompt with the files that the user mentions in it as blocks before it; its text stays as it is.
+        """Return a prompt with the files that the user mentions in it as blocks before it; its text is unchanged.
 
-        Only what the user typed mentions files: of a plain `str`, as a model or a file gives it, nothing does. Names in
-        the rest that lead to a file are reported. Each call counts as one turn in what is reported.
+        Only typed text mentions files: a plain `str`, which may come from a model or a file, mentions none. Other names
+        that lead to a file are reported. Each call counts as one turn in reports.
         """
         self._turn += 1
         given = prompt if isinstance(prompt, UserInput) else UserInput.of_data(prompt)
@@ -111,32 +108,28 @@ class SystemPrompt:
         if (file := self.access.file_of_text(self.instruction)) is not None:
             self.access.check_source(file)
         found.add_text(self.instruction, self.access.origin_of_text(self.instruction))
-        if self._instructions:
-            for path in find_instructions(self.resolver.project, self.resolver.home):
-                if path.parent == self.resolver.home.path:
-                    # Their own file may be a link to where they keep it.
-                    own = Origin("user", Path(os.path.realpath(path)))
-                    found.add_file(readable_name(path), path, "instructions", own, inside=USER)
-                else:
-                    found.add_file(readable_name(path), path, "instructions", PROJECT)
+        for path in find_instructions(self.resolver.project, self.resolver.home):
+            if path.parent == self.resolver.home.path:
+                # The user's own file may be a link to where they keep it.
+                own = Origin("user", Path(os.path.realpath(path)))
+                found.add_file(readable_name(path), path, "instructions", own, inside=USER)
+            else:
+                found.add_file(readable_name(path), path, "instructions", PROJECT)
         found.follow()
         return found
 
     async def _report(self, source: str, found: MentionFiles, named: Collection[str] = ()) -> None:
-        """Tell of contents that are new and of failures that were not told yet; `named` are those of a prompt itself.
-
-        They are told each time: whoever has written the prompt may have written the name wrongly again.
-        """
+        """Report new contents and new failures; failures of `named`, the names in a prompt itself, every time."""
         resolutions = []
         for resolution in found.resolutions:
             is_new = self.deduplicator.add_hash(resolution.path, resolution.sha256)
             resolutions.append(resolution.payload(is_new=is_new))
         failures = {(source, name, reason) for name, reason in found.failed.items()}
         is_news = not failures <= self._reported or any(name in found.failed for name in named)
-        is_worth_telling = is_news or any(item["is_new"] for item in resolutions)
-        # What was mended may break again, and is told again then.
+        must_report = is_news or any(item["is_new"] for item in resolutions)
+        # A failure that was fixed and occurs again is reported again.
         self._reported = {known for known in self._reported if known[0] != source} | failures
-        if is_worth_telling and self._on_resolved is not None:
+        if must_report and self._on_resolved is not None:
             payload = {
                 "source": source,
                 "resolutions": resolutions,
@@ -151,9 +144,9 @@ class SystemPrompt:
 
 
 def _failure(name: str, reason: str, is_named: bool, denied_by: AnsweredBy | None) -> dict[str, Any]:
-    """Return a failure as an event tells it.
+    """Return a failure in the form of the event.
 
-    `in_prompt` marks what stands in the prompt, and not in a file of it; `decided_by` what was denied.
+    `in_prompt` marks names in the prompt itself; `decided_by` is set for denied files.
     """
     failure: dict[str, Any] = {"mention": name, "reason": readable_name(reason)}
     if is_named:

@@ -1,6 +1,6 @@
-"""Read the files that go into a prompt, once for as long as they do not change.
+"""Read the files that go into a prompt, and cache them until they change.
 
-Nothing here decides whether a file may be read: `access.py` does, and alone uses this.
+`access.py`, the only caller, decides whether a file may be read.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from amplifier_kit.guard.files import FileError, Place, Roots, open_file
 
 __all__ = ["MAX_ENTRIES", "MAX_FILE_BYTES", "TextFile", "TextFiles", "UnusableFileError", "read_bytes", "readable_name"]
 
-#: More of one file is not shown.
+#: Longer files are cut.
 MAX_FILE_BYTES: Final = 512 * 1024
-#: More entries of one folder are not listed.
+#: Longer listings of folders are cut.
 MAX_ENTRIES: Final = 1000
-#: Clocks of file systems tick slowly: a file may change twice within one tick and look the same both times.
+#: Clocks of file systems are coarse: two changes within one tick have the same time.
 _TICK_NS: Final = 2_000_000_000
-#: Rules decide where files may lie; what the kernel shows in /proc and /sys is refused all the same.
+#: Rules decide which paths are allowed; /proc and /sys are refused by the kit in any case.
 _ANYWHERE: Final = Roots()
 
 
-#: Tells of a path whether it must not be named.
+#: Returns whether a listing must not show a path.
 IsHidden = Callable[[str], bool]
-#: Returns that, None when nothing is hidden.
+#: Returns such a predicate; None if nothing is hidden.
 Hiding = Callable[[], IsHidden | None]
 
 
@@ -44,17 +44,17 @@ class UnusableFileError(FoundationError):
 
 @dataclass(frozen=True)
 class TextFile:
-    """The text of one file, or the listing of one folder, as it goes into a prompt."""
+    """The text of a file, or the listing of a folder, as it goes into a prompt."""
 
     path: Path
     text: str
-    #: Of `text` in UTF-8: of the file itself, unless it has a byte order mark or was cut.
+    #: The hash of `text` in UTF-8: that of the file, unless it has a byte order mark or was cut.
     sha256: str
     is_folder: bool = False
 
     @cached_property
     def mentions(self) -> tuple[str, ...]:
-        """Return what the text mentions, each once; names in the listing of a folder are no mentions."""
+        """The mentions in the text, each once; the listing of a folder has none."""
         if self.is_folder:
             return ()
         return tuple(dict.fromkeys(mention.text for mention in find_mentions(self.text)))
@@ -62,16 +62,15 @@ class TextFile:
 
 class _Read(NamedTuple):
     state: tuple[int, ...]
-    #: Whether any later change must show in the state.
+    #: Whether every later change changes the state.
     settled: bool
     file: TextFile
 
 
 class TextFiles:
-    """Read files and folders, and remember them: what did not change is not read again.
+    """Read and cache files and folders; thread-safe.
 
-    Changes show in time of change, size and inode. A file that changed within the last two seconds is read again even
-    if these are the same. May be used by several threads.
+    A file is read again if its time of change, size or inode differ, or if it changed within the last two seconds.
     """
 
     def __init__(self) -> None:
@@ -80,10 +79,9 @@ class TextFiles:
     def read(self, place: Place, hiding: Hiding | None = None) -> TextFile:
         """Return the text of a file, cut after MAX_FILE_BYTES, or the listing of a folder, cut after MAX_ENTRIES.
 
-        A cut is said at the end of the text. Entries of a folder are left out that what `hiding` returns says so of.
-        What is read lies at the place itself, whatever a link has been made to lead to meanwhile. Raises
-        UnusableFileError for what is missing, unreadable, no regular file (a pipe would never end), binary, or not
-        UTF-8.
+        A cut is noted at the end of the text. `hiding` returns the predicate for entries to leave out. The open place
+        is read, even if a link has changed meanwhile. Raises UnusableFileError for a file that is missing, unreadable,
+        not regular (a pipe would never end), binary, or not UTF-8.
         """
         path = place.path
         try:
@@ -120,7 +118,7 @@ def read_bytes(place: Place, largest: int) -> bytes:
 
 
 def readable_name(name: str | Path) -> str:
-    """Return a file's name as text that can be sent: bytes that are no UTF-8 and control characters become `?`."""
+    """Return a file name as printable text: bytes that are not UTF-8 and control characters become `?`."""
     return "".join(char if char.isprintable() else "?" for char in str(name))
 
 
@@ -155,7 +153,7 @@ def _content(place: Place) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise UnusableFileError("not UTF-8 but UTF-16: save the file as UTF-8")
     if b"\0" in content:
-        raise UnusableFileError("a binary file, no text")
+        raise UnusableFileError("a binary file, not text")
     if len(content) <= MAX_FILE_BYTES:
         return _decoded(content)
     shown = content[:MAX_FILE_BYTES]

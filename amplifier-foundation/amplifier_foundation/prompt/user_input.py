@@ -1,7 +1,7 @@
-"""Know which parts of a prompt the user typed: only there does an `@` name a file.
+"""Which parts of a prompt the user typed: only there does an `@` name a file.
 
-Text that was piped in, pasted, written by a model or taken from a file may come from anybody. It is data, and an `@` in
-it is a character.
+Text that was piped in, pasted, written by a model or read from a file may come from anyone. It is data, and an `@` in
+it is a plain character.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from amplifier_foundation.prompt.mentions import Mention, find_mentions
 
 __all__ = ["Span", "UserInput"]
 
-#: Where a stretch of text starts, and where it ends.
+#: The start and the end of a part of a text.
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class UserInput:
-    """A prompt, and the stretches of it that the user typed."""
+    """A prompt, and the parts of it that the user typed."""
 
     text: str
     typed: tuple[Span, ...] = ()
 
     @classmethod
     def of_typed(cls, text: str, pasted: tuple[Span, ...] = ()) -> UserInput:
-        """Return a text that the user typed, but for the stretches in `pasted`."""
+        """Return a text that the user typed, except for the parts in `pasted`."""
         typed: list[Span] = []
         start = 0
         for first, last in sorted(pasted):
@@ -38,7 +38,7 @@ class UserInput:
 
     @classmethod
     def of_data(cls, text: str) -> UserInput:
-        """Return a text of which the user typed nothing."""
+        """Return a text that the user did not type."""
         return cls(text)
 
     def __add__(self, other: UserInput) -> UserInput:
@@ -47,7 +47,7 @@ class UserInput:
         return UserInput(self.text + other.text, (*self.typed, *((a + shift, b + shift) for a, b in other.typed)))
 
     def ending(self, end: str) -> UserInput:
-        """Return the last part of it, which blanks may follow; of a text that does not end so, nothing was typed."""
+        """Return its last part `end`, ignoring trailing white space; not typed if the text does not end with it."""
         kept = self.text.rstrip()
         if not kept.endswith(end):
             return UserInput(end)

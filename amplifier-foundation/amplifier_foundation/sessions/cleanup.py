@@ -6,30 +6,35 @@ A session is deleted as a whole or not at all, whatever happens meanwhile.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.index import folder_names
 from amplifier_foundation.sessions.log import is_running, lock_session
-from amplifier_foundation.sessions.log_retention import prune_blobs, prune_rotated
 from amplifier_foundation.sessions.metadata import SessionSummary, last_activity
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_kit.log import SessionLogBusy
+from amplifier_kit.log import BlobStore, SessionLogBusy
+from amplifier_kit.log.files import LogFiles, LogLock
 
 __all__ = [
     "ASIDE",
     "CleanedSession",
     "Cleanup",
     "CleanupError",
+    "Pruned",
     "RemovalError",
     "Removed",
     "clean_up",
     "folder_bytes",
+    "prune_blobs",
+    "prune_rotated",
     "remove",
 ]
 
@@ -227,7 +232,6 @@ def _is_abandoned(path: Path) -> bool:
 
 #: The prefix of folders that are being deleted; `clean_up` deletes those that a crash left behind.
 ASIDE = ".deleted-"
-_BLOBS = "blobs"
 
 
 class RemovalError(FoundationError):
@@ -247,19 +251,15 @@ class Removed:
 
 
 def remove(folders: Sequence[Path]) -> Removed:
-    """Delete sessions of one project, all or none; blobs that other sessions share are given to those.
+    """Delete sessions of one project, all or none.
 
-    Raises SessionRunningError if one of them runs, or one that shares blobs with them, and RemovalError if one cannot
-    be moved aside. Folders that do not exist are ignored.
+    Raises SessionRunningError if one of them runs, and RemovalError if one cannot be moved aside. Folders that do not
+    exist are ignored. Children share the blobs of their root: delete a root with all of its descendants.
     """
     doomed = [folder for folder in folders if folder.is_dir()]
     size = sum(map(folder_bytes, doomed))
     with ExitStack() as locks:
         _lock_all(doomed, locks)
-        heirs = _heirs(doomed)
-        _lock_all([heir for sharers in heirs.values() for heir in sharers], locks)
-        for folder, sharers in heirs.items():
-            _hand_over(folder, sharers)
         asides = _move_all(doomed)
     warnings = [text for aside in asides for text in sweep(aside)]
     return Removed(tuple(folder.name for folder in doomed), size, tuple(warnings))
@@ -303,37 +303,6 @@ def _lock_all(folders: Iterable[Path], locks: ExitStack) -> None:
             raise _failed(folder, error) from error
 
 
-def _heirs(doomed: Sequence[Path]) -> dict[Path, list[Path]]:
-    """Return the folders whose blobs are shared by sessions that stay, with those sessions."""
-    heirs: dict[Path, list[Path]] = {}
-    owners = [folder for folder in doomed if (folder / _BLOBS).is_dir() and not (folder / _BLOBS).is_symlink()]
-    if not owners:
-        return heirs
-    by_blobs = {os.path.realpath(folder / _BLOBS): folder for folder in owners}
-    for parent in {folder.parent for folder in owners}:
-        for name in folder_names(str(parent)):
-            link = parent / name / _BLOBS
-            owner = by_blobs.get(os.path.realpath(link)) if os.path.islink(link) else None
-            if owner is not None and parent / name not in doomed:
-                heirs.setdefault(owner, []).append(parent / name)
-    return heirs
-
-
-def _hand_over(folder: Path, sharers: Sequence[Path]) -> None:
-    """Move the blobs of a session to the first that shares them, and link the others to that one."""
-    heir, *others = sharers
-    try:
-        (heir / _BLOBS).unlink()
-        os.rename(folder / _BLOBS, heir / _BLOBS)
-        for other in others:
-            fresh = other / f"{_BLOBS}.{os.getpid()}.tmp"
-            fresh.unlink(missing_ok=True)
-            fresh.symlink_to(os.path.relpath(heir / _BLOBS, other), target_is_directory=True)
-            os.replace(fresh, other / _BLOBS)
-    except OSError as error:
-        raise _failed(folder, error) from error
-
-
 def _move_all(doomed: Sequence[Path]) -> list[Path]:
     """Move folders aside, children before parents; if one fails, move all back."""
     moved: list[tuple[Path, Path]] = []
@@ -357,3 +326,108 @@ def _failed(folder: Path, error: OSError) -> RemovalError:
         f"session {folder.name} cannot be deleted: {error.strerror or error} ({error.filename or folder}). "
         "Make its folder writable and try again"
     )
+
+
+# -- logs --
+
+
+_REFERENCE = re.compile(rb'"\$blob":\s*"(sha256:[0-9a-f]{64})"')
+_ROTATED = re.compile(r"^(.+)\.[1-9][0-9]*\.jsonl$")
+
+
+class Pruned(NamedTuple):
+    """How many blobs were deleted and kept."""
+
+    deleted: int
+    #: In bytes.
+    freed: int
+    kept: int
+
+
+def prune_rotated(location: Path | str, keep: int, *, dry_run: bool = False) -> list[Path]:
+    """Delete all but the `keep` newest rotated files of a log, never the one being written; return the deleted ones.
+
+    With `dry_run` nothing is deleted. Line numbers do not change, and blobs stay until `prune_blobs`. Raises ValueError
+    for a negative `keep`, OSError if a file cannot be deleted.
+    """
+    if keep < 0:
+        raise ValueError(f"keep must not be negative, got {keep}")
+    files = LogFiles.at(location)
+    numbers = files.numbers()
+    doomed = [files.rotated(number) for number in numbers[: len(numbers) - keep]]
+    for path in () if dry_run else doomed:
+        path.unlink(missing_ok=True)
+    return doomed
+
+
+def prune_blobs(location: Path | str) -> Pruned:
+    """Delete the blobs that no line of any session sharing them refers to, and those that a crash left incomplete.
+
+    `location` is a session's folder; the sessions that share its blobs are beside it. Raises SessionLogBusy if one of
+    them is being written: its next line might refer to a deleted blob.
+    """
+    files = LogFiles.at(location)
+    folder = files.blobs.resolve()
+    store = BlobStore(folder)
+    logs = [log for directory in _sharing(files.directory, folder) for log in _logs_in(directory)]
+    with ExitStack() as locks:
+        for log in logs:
+            locks.callback(LogLock(log.lock, log.active).release)
+        wanted = _reachable(store, logs)
+        deleted = freed = kept = 0
+        for path in _blobs_in(folder):
+            if path.name in wanted or (path.name.startswith(".") and not _is_abandoned(path)):
+                kept += 1
+                continue
+            freed += path.stat().st_size
+            path.unlink()
+            deleted += 1
+    return Pruned(deleted, freed, kept)
+
+
+def _sharing(directory: Path, folder: Path) -> Iterator[Path]:
+    """Yield the folders of the sessions whose blobs are in `folder`."""
+    home = folder.parent.parent
+    beside = {home, directory.resolve().parent}
+    for candidate in sorted({path for parent in beside for path in parent.iterdir() if path.is_dir()}):
+        if (candidate / "blobs").exists() and (candidate / "blobs").resolve() == folder:
+            yield candidate
+
+
+def _logs_in(directory: Path) -> list[LogFiles]:
+    """Return the logs in a folder: usually one, several if a template puts them there."""
+    names = {_ROTATED.sub(r"\1.jsonl", path.name) for path in directory.glob("*.jsonl")}
+    return [LogFiles(directory, name) for name in sorted(names)]
+
+
+def _reachable(store: BlobStore, logs: list[LogFiles]) -> set[str]:
+    """Return the names of the blobs that lines refer to, directly or through other blobs."""
+    wanted: set[str] = set()
+    for log in logs:
+        for path in log.newest_first():
+            wanted.update(_references_in(path))
+    todo = list(wanted)
+    while todo:
+        for name in _references_in(store.path(todo.pop())):
+            if name not in wanted:
+                wanted.add(name)
+                todo.append(name)
+    return {name.removeprefix("sha256:") for name in wanted}
+
+
+def _references_in(path: Path) -> Iterator[str]:
+    """Yield the blobs that a log file or a blob refers to."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        for line in file:
+            for match in _REFERENCE.finditer(line):
+                yield match[1].decode()
+
+
+def _blobs_in(folder: Path) -> Iterator[Path]:
+    for part in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if part.is_dir():
+            yield from sorted(part.iterdir())

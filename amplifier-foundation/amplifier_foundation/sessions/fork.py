@@ -25,7 +25,7 @@ from amplifier_foundation.sessions.turns import Orphans, count_turns, end_of_tur
 from amplifier_kit.engine.pairing import check_pairing
 from amplifier_kit.guard.private_files import append, open_private
 
-__all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "list_forks", "preview_fork"]
+__all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "preview_fork"]
 
 Message = dict[str, Any]
 
@@ -139,19 +139,6 @@ def preview_fork(folder: Path, *, at_turn: int | None = None, at_event: int | No
     return ForkPreview(count_turns(cut.messages), len(cut.messages), cut.lines, tuple(lost), tuple(cut.warnings))
 
 
-def list_forks(folder: Path) -> list[Path]:
-    """Return the folders of the sessions that were forked from this one, the oldest first."""
-    own = str(load_metadata(folder).data.get("session_id") or folder.name)
-    found: list[tuple[str, Path]] = []
-    for beside in folder.parent.iterdir():
-        if beside.name.startswith(".") or not beside.is_dir():
-            continue
-        data = load_metadata(beside).data
-        if data.get("parent_id") == own and isinstance(data.get("forked_at"), str):
-            found.append((data["forked_at"], beside))
-    return [path for _, path in sorted(found)]
-
-
 # -- what is copied --
 
 
@@ -181,7 +168,7 @@ def _at_turn(
     history: History, messages: list[Message], placed: Placed, outline: Outline, turn: int, warnings: list[str]
 ) -> _Cut:
     end = end_of_turn(messages, turn, first=1)
-    lines = placed.lines_of_turn(messages, outline, turn)
+    lines = placed.lines_of_turn(outline, turn)
     if turn == len(placed.submits):
         lines = min(lines, placed.lines_until_next_message(outline))
     elif outline.lines and not lines:

@@ -31,11 +31,6 @@ _INSERT = f"INSERT OR REPLACE INTO sessions ({', '.join(_COLUMNS)}) VALUES ({', 
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM sessions"
 #: Seconds to wait for another process that writes; a list without the index is only slower.
 _PATIENCE = 2.0
-#: Errors that may pass; others mean that the file is damaged.
-_TRANSIENT = (
-    *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_FULL"),
-    *("SQLITE_PERM", "SQLITE_AUTH", "SQLITE_NOLFS", "SQLITE_PROTOCOL", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
-)
 
 
 #: A row of the table: slug, id, stamp, then the facts in their order.
@@ -63,22 +58,14 @@ class SessionIndex:
         #: Why the index is unusable, None if it is not.
         self.problem: str | None = None
 
-    def load(self, slug: str) -> dict[str, Row]:
-        """Return the rows of one project by id."""
-        rows: dict[str, Row] = {}
-        with self._guarded():
-            if self._path.exists():
-                with closing(self._connected()) as connection:
-                    rows = {row[1]: row for row in connection.execute(f"{_SELECT} WHERE slug = ?", (slug,))}
-        return rows
-
-    def load_all(self) -> dict[str, dict[str, Row]]:
-        """Return the rows of all projects, by slug and id."""
+    def load(self, slug: str | None = None) -> dict[str, dict[str, Row]]:
+        """Return the rows of one project, or of all, by slug and id."""
         rows: dict[str, dict[str, Row]] = {}
+        condition, values = ("", ()) if slug is None else (" WHERE slug = ?", (slug,))
         with self._guarded():
             if self._path.exists():
                 with closing(self._connected()) as connection:
-                    for row in connection.execute(_SELECT):
+                    for row in connection.execute(f"{_SELECT}{condition}", values):
                         rows.setdefault(row[0], {})[row[1]] = row
         return rows
 
@@ -106,7 +93,8 @@ class SessionIndex:
             yield
         except sqlite3.Error as error:
             self.problem = f"{self._path}: {error}"
-            if not _is_transient(error):
+            # OperationalError is locked, full or unreadable, and may pass; others mean a damaged or foreign file.
+            if not isinstance(error, sqlite3.OperationalError):
                 self._discard()
         except (OSError, FoundationError, ValueError, OverflowError) as error:
             # ValueError: text that UTF-8 cannot carry, or a path that SQLite does not take.
@@ -155,19 +143,9 @@ class SessionIndex:
                     path.unlink(missing_ok=True)
 
     def _discard(self) -> None:
-        """Delete a damaged file, unless another process has created a new one meanwhile."""
-        import sqlite3
-
+        """Delete a damaged file; the next list creates a new one."""
         try:
             with locked(self._lock, timeout=_PATIENCE):
-                try:
-                    with closing(self._connected()) as connection:
-                        if connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]:
-                            connection.execute(f"{_SELECT} LIMIT 1").fetchall()
-                            return
-                except sqlite3.Error as error:
-                    if _is_transient(error):
-                        return
                 for path in _files(self._path):
                     path.unlink(missing_ok=True)
         except (OSError, FoundationError) as error:
@@ -176,10 +154,6 @@ class SessionIndex:
     @property
     def _lock(self) -> Path:
         return self._path.with_name(f"{self._path.name}.lock")
-
-
-def _is_transient(error: sqlite3.Error) -> bool:
-    return str(getattr(error, "sqlite_errorname", "")).startswith(_TRANSIENT)
 
 
 def _files(path: Path) -> list[Path]:
@@ -225,7 +199,7 @@ class SessionCatalog:
     def read_all(self) -> list[SessionSummary]:
         """Return the sessions of all projects; those of one that cannot be read are left out with a warning."""
         found: list[SessionSummary] = []
-        known = self._index.load_all()
+        known = self._index.load()
         for sessions in self.places():
             try:
                 found += self._read(sessions, known.pop(sessions.parent.name, {}))
@@ -238,7 +212,7 @@ class SessionCatalog:
     def read(self, sessions: Path) -> list[SessionSummary]:
         """Return the sessions in the folder of one project; raises SessionsUnreadableError."""
         slug = sessions.parent.name
-        found = self._read(sessions, self._index.load(slug))
+        found = self._read(sessions, self._index.load(slug).pop(slug, {}))
         self._note_index()
         return found
 

@@ -1,4 +1,4 @@
-"""The log of a session beside its messages: which line made which message, where a turn ends, and copies of a log.
+"""The log of a session beside its messages: which line made which message, where a turn ends, copies and ends of logs.
 
 The loop announces a message by the event that makes it: `prompt:submit` the user's, `provider:response` the
 assistant's, `tool:post` or `tool:error` the result of a call. From that line on the message counts as present, although
@@ -8,8 +8,8 @@ transcript keeps its number (`event_seq` in the message's metadata).
 
 from __future__ import annotations
 
+import logging
 import os
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.turns import is_real_user_message, turn_boundaries
+from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn
 from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
 
 if TYPE_CHECKING:
-    from amplifier_kit.log import LogLine, TornLine
+    from amplifier_kit.log import LogLine, SessionLog, TornLine
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "CopiedEvents",
@@ -33,10 +35,10 @@ __all__ = [
     "Placed",
     "SessionRunningError",
     "copy_events",
+    "end_log",
     "event_seq",
     "is_running",
     "lock_session",
-    "messages_at",
     "place_messages",
     "read_outline",
     "without_seq",
@@ -145,8 +147,6 @@ class Outline:
 
     lines: int = 0
     marks: list[Mark] = field(default_factory=list)
-    #: The time of each line in milliseconds.
-    times: list[int | None] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     _places: dict[int, int] = field(default_factory=dict)
     _by_place: dict[int, Mark] = field(default_factory=dict)
@@ -162,14 +162,12 @@ class Outline:
         turn = line.get("turn_id")
         if isinstance(turn, str):
             self._turn_ends[turn] = place
-        at = milliseconds(line.ts)
-        self.times.append(at)
         event = line.event
         if event.startswith(_BETWEEN):
             self._between.add(place)
         if event in _MARKED:
             call = line.data.get("tool_call_id")
-            mark = Mark(place, event, at, turn, call if isinstance(call, str) else None)
+            mark = Mark(place, event, milliseconds(line.ts), turn, call if isinstance(call, str) else None)
             self.marks.append(mark)
             self._by_place[place] = mark
 
@@ -199,6 +197,22 @@ class Outline:
         at = message_time(message)
         return mark if at is None or _is_by(mark, at) else None
 
+    def find(self, message: Mapping[str, Any], after: int, *events: str) -> Mark | None:
+        """Return the line of one of these events that made a message, behind the place `after`.
+
+        It is the one that the message names. Without a number it is the first with the same call, the last that was
+        written by the message's time, or the next one.
+        """
+        if (known := self.made(message, *events)) is not None:
+            return known
+        call, at = message.get("tool_call_id"), message_time(message)
+        later = (mark for mark in self.marks if mark.place > after and mark.event in events)
+        if call is not None:
+            return next((mark for mark in later if mark.call == call), None)
+        if at is None:
+            return next(later, None)
+        return next(reversed(list(takewhile(lambda mark: _is_by(mark, at), later))), None)
+
     def responses(self) -> list[Mark]:
         """Return the lines that answers came with: the loop's, else the provider's."""
         found = [mark for mark in self.marks if mark.event == _RESPONSE]
@@ -217,14 +231,6 @@ class Outline:
             limit -= 1
         return limit
 
-    def after(self, at: int) -> int:
-        """Return the place after the last line that was written by then; lines without a time count as earlier."""
-        times, last = [], 0
-        for time in self.times:
-            last = max(last, time or 0)
-            times.append(last)
-        return bisect_right(times, at)
-
 
 @dataclass(frozen=True)
 class Placed:
@@ -235,17 +241,13 @@ class Placed:
     #: None for a turn that the log does not have.
     submits: list[Mark | None]
 
-    def lines_of_turn(self, messages: Sequence[Mapping[str, Any]], outline: Outline, turn: int) -> int:
-        """Return how many lines the log had when a turn, counted from 1, had ended."""
-        following = next((mark for mark in self.submits[turn:] if mark is not None), None)
-        limit = outline.lines if following is None else following.place
+    def lines_of_turn(self, outline: Outline, turn: int) -> int:
+        """Return how many lines the log had when a turn, counted from 1, had ended; 0 if it does not have the turn."""
         submit = self.submits[turn - 1]
-        if submit is not None:
-            return outline.end_of_turn(submit, limit)
-        # The log does not have the prompt: use the time of the last message that has one.
-        end = [*turn_boundaries(messages)[turn:], len(messages)][0]
-        times = [at for message in messages[:end] if (at := message_time(message)) is not None]
-        return min(outline.after(max(times)), limit) if times else 0
+        if submit is None:
+            return 0
+        following = next((mark for mark in self.submits[turn:] if mark is not None), None)
+        return outline.end_of_turn(submit, outline.lines if following is None else following.place)
 
     def lines_until_next_message(self, outline: Outline) -> int:
         """Return how many lines there are before the first one that made a message which is not among these.
@@ -270,150 +272,43 @@ def read_outline(location: Path) -> Outline:
     return outline
 
 
-def messages_at(messages: Sequence[Mapping[str, Any]], outline: Outline, place: int) -> list[int]:
-    """Return the positions of the messages that were present at a line of the log, that line included."""
-    return [position for position, made in enumerate(place_messages(messages, outline).places) if made <= place]
-
-
 def place_messages(messages: Sequence[Mapping[str, Any]], outline: Outline) -> Placed:
-    """Find the line that made each message: by its number, else by order, call ids and time.
+    """Find the line that made each message: by its number, else by its call, its time or its order.
 
     A message without a line (injected by a hook, added by a repair) has the place of the message before it.
     """
-    starts = turn_boundaries(messages)
-    submits = _find_submits([messages[start] for start in starts], outline)
-    begins = [outline.lines if mark is None else mark.place for mark in submits]
-    for turn in range(len(begins) - 2, -1, -1):  # a turn that the log does not have ends where the next one begins
-        begins[turn] = min(begins[turn], begins[turn + 1])
-    places: list[int] = [BEFORE] * (starts[0] if starts else len(messages))
-    reached = BEFORE
-    turns = _Turns(outline)
-    for turn, start in enumerate(starts):
-        last = turn + 1 == len(starts)
-        end, limit = (len(messages), outline.lines) if last else (starts[turn + 1], begins[turn + 1])
-        submit = submits[turn]
-        if submit is None:
-            places += [reached] * (end - start)
+    responses = tuple({mark.event for mark in outline.responses()})
+    places: list[int] = []
+    submits: list[Mark | None] = []
+    #: The place that messages have reached, and that of the last message with calls.
+    reached = called = BEFORE
+    for message in messages:
+        if is_tool_result(message):
+            mark = outline.find(message, called, *_TOOL_END)
+            places.append(called if mark is None else mark.place)
+            reached = max(reached, places[-1])
             continue
-        placed = turns.place(messages[start:end], submit, limit, max(reached, submit.place))
-        places += placed
-        reached = max(placed)
+        mark = None
+        if starts_turn(message):
+            mark = outline.find(message, reached, _SUBMIT)
+            submits.append(mark)
+        elif submits and submits[-1] is not None:  # other turns are older than the log
+            if _is_steering(message):
+                mark = outline.find(message, reached, _STEERED)
+            elif message.get("role") == "assistant" and not _metadata(message).get("synthetic"):
+                mark = outline.find(message, reached, *responses)
+        called = reached = reached if mark is None else max(reached, mark.place)
+        places.append(reached)
     return Placed(places, submits)
-
-
-def _find_submits(prompts: Sequence[Mapping[str, Any]], outline: Outline) -> list[Mark | None]:
-    """Find the `prompt:submit` of each turn, always in order."""
-    submits = [mark for mark in outline.marks if mark.event == _SUBMIT]
-    numbered = [outline.made(prompt, _SUBMIT) for prompt in prompts]
-    if None in numbered and len(submits) == len(prompts):
-        times = [message_time(prompt) for prompt in prompts]
-        if all(at is None or _is_by(submit, at) for submit, at in zip(submits, times, strict=True)):
-            return list(submits)  # as in every session without a denied, cleared or lost turn
-    requests = [mark.place for mark in outline.marks if mark.event in (_REQUEST, _RESPONSE, _LLM_RESPONSE)]
-    found: list[Mark | None] = []
-    free = 0
-    for prompt, made in zip(prompts, numbered, strict=True):
-        index = _find_submit(prompt, made, submits, free, requests)
-        found.append(None if index is None else submits[index])
-        free = free if index is None else index + 1
-    return found
-
-
-def _find_submit(
-    prompt: Mapping[str, Any], made: Mark | None, submits: list[Mark], free: int, requests: list[int]
-) -> int | None:
-    if made is not None:
-        index = bisect_right(submits, made.place, key=lambda mark: mark.place) - 1
-        if index >= free:
-            return index
-    candidates: Sequence[int] = range(free, len(submits))
-    if (at := message_time(prompt)) is not None:
-        by_then = list(takewhile(lambda index: _is_by(submits[index], at), candidates))
-        # The last one by then; of several in its millisecond, the first that was accepted.
-        candidates = [index for index in by_then if submits[index].at == submits[by_then[-1]].at]
-    for index in candidates:  # a prompt that a hook denied is followed by no request, and made no message
-        following = bisect_right(requests, submits[index].place)
-        end = submits[index + 1].place if index + 1 < len(submits) else None
-        if following < len(requests) and (end is None or requests[following] < end):
-            return index
-    return candidates[0] if candidates else None
-
-
-def _is_by(mark: Mark, at: int) -> bool:
-    return mark.at is None or mark.at <= at
-
-
-class _Turns:
-    """Place the messages of one turn after the other."""
-
-    def __init__(self, outline: Outline) -> None:
-        self._outline = outline
-        self._responses = outline.responses()
-        self._starts = [mark for mark in outline.marks if mark.event == _TOOL_START]
-        self._ends = [mark for mark in outline.marks if mark.event in _TOOL_END]
-        self._steered = [mark for mark in outline.marks if mark.event == _STEERED]
-
-    def place(self, messages: Sequence[Mapping[str, Any]], submit: Mark, limit: int, reached: int) -> list[int]:
-        """Return the places of a turn's messages, the first of which came with `submit`; `limit` is the turn's end."""
-        within = (submit.place, limit)
-        ended = {mark.call: mark.place for mark in _between(self._ends, within)}
-        started = {mark.call: mark.place for mark in reversed(_between(self._starts, within))}
-        answers = self._find_answers(messages, _between(self._responses, within), {**ended, **started})
-        steered = iter(_between(self._steered, within))
-        places: list[int] = []
-        called = reached
-        for position, message in enumerate(messages):
-            if is_tool_result(message):
-                place = max(called, ended.get(str(message.get("tool_call_id")), called))
-                places.append(place)
-                reached = max(reached, place)
-                continue
-            own = answers.get(position)
-            if own is None and position and _is_steering(message):
-                mark = self._outline.made(message, _STEERED) or next(steered, None)
-                own = None if mark is None else mark.place
-            called = reached = max(reached, reached if own is None else own)
-            places.append(reached)
-        return places
-
-    def _find_answers(
-        self, messages: Sequence[Mapping[str, Any]], responses: list[Mark], calls: Mapping[str | None, int]
-    ) -> dict[int, int]:
-        """Return the place of each answer: by its number, in order if all are there, else by its calls or its time."""
-        spoken = [
-            position
-            for position, message in enumerate(messages)
-            if message.get("role") == "assistant" and not _metadata(message).get("synthetic")
-        ]
-        numbered = [self._outline.made(messages[position], _RESPONSE, _LLM_RESPONSE) for position in spoken]
-        if None in numbered and len(spoken) == len(responses):
-            return {position: mark.place for position, mark in zip(spoken, responses, strict=True)}
-        found: dict[int, int] = {}
-        rest = responses
-        for position, made in zip(spoken, numbered, strict=True):
-            if made is None and rest:
-                known = [calls[call] for call in tool_call_ids(messages[position]) if call in calls]
-                at = message_time(messages[position])
-                if known:
-                    fitting = [mark for mark in rest if mark.place < min(known)]
-                else:
-                    fitting = [mark for mark in rest if at is not None and _is_by(mark, at)]
-                made = fitting[-1] if fitting else rest[0]
-            if made is not None:
-                found[position] = place = made.place
-                rest = [mark for mark in rest if mark.place > place]
-        return found
-
-
-def _between(marks: list[Mark], within: tuple[int, int]) -> list[Mark]:
-    first = bisect_right(marks, within[0], key=lambda mark: mark.place)
-    last = bisect_right(marks, within[1] - 1, key=lambda mark: mark.place)
-    return marks[first:last]
 
 
 def message_time(message: Mapping[str, Any]) -> int | None:
     """Return when a message was made, in milliseconds; None if it does not say."""
     return milliseconds(_metadata(message).get("timestamp") or message.get("timestamp"))
+
+
+def _is_by(mark: Mark, at: int) -> bool:
+    return mark.at is None or mark.at <= at
 
 
 def _is_steering(message: Mapping[str, Any]) -> bool:
@@ -590,3 +485,47 @@ def lock_session(folder: Path, action: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+# -- logs of processes that end without closing them, as when the event loop is blocked --
+
+
+def end_log(log: SessionLog, folder: Path) -> None:
+    """Write the end events that an open log lacks, as those of a cancelled session, and close it.
+
+    It needs no event loop and may be called from any thread; the session cannot write any more meanwhile. A log that
+    cannot be read is closed as it is, with a warning.
+    """
+    try:
+        log.close_with(lambda: missing_ends(folder))
+    except (OSError, ValueError) as error:
+        logger.warning("The log in %s cannot be closed with what it lacks: %s", folder, error)
+
+
+def missing_ends(folder: Path) -> list[dict[str, Any]]:
+    """Return the records that end what a session's log has begun; raises OSError and ValueError."""
+    from amplifier_kit.log import read_log
+    from amplifier_kit.log.open_work import TRACKED, OpenWork
+    from amplifier_kit.log.record import IDS
+
+    ends: list[dict[str, Any]] = []
+    now = [0.0]
+    work = OpenWork("app", lambda event, data: ends.append(_record(event, data)), lambda: "cancelled", lambda: now[0])
+    for line in read_log(folder, on_torn=lambda torn: None):
+        now[0] = (milliseconds(line.ts) or now[0] * 1000) / 1000
+        if line.event in TRACKED:
+            ids = {key: line.get(key) for key in IDS if line.get(key) is not None}
+            work.note(line.event, {**line.data, **ids})
+    ends.clear()  # what an earlier process left open is the past of a session that was resumed since
+    work.end()
+    return ends
+
+
+def _record(event: str, data: dict[str, Any]) -> dict[str, Any]:
+    from amplifier_kit.log.record import FACTS, IDS
+
+    keys = {*IDS, *FACTS, "error"}  # the keys of a line that are not part of its payload
+    is_error = "error" in data or "error" in event
+    top = {key: value for key, value in data.items() if key in keys}
+    rest = {key: value for key, value in data.items() if key not in keys}
+    return {"lvl": "ERROR" if is_error else "WARNING", "event": event, "component": "app", **top, "data": rest}

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
@@ -20,9 +20,9 @@ from amplifier_foundation.files import locked, replace_file
 __all__ = [
     "Facts",
     "Metadata",
-    "SessionFacts",
     "SessionGoneError",
     "SessionSummary",
+    "current_metadata",
     "default_scrub",
     "load_metadata",
     "read_facts",
@@ -42,37 +42,6 @@ RECORD = "record.json"
 _FOUND_BY = ("session_id", "parent_id", "working_dir")
 
 Scrub = Callable[[Any], Any]
-
-
-class SessionFacts(TypedDict, total=False):
-    """The known keys; others in a file are kept."""
-
-    session_id: str
-    created: str
-    bundle: str  # "bundle:<name>"
-    provider: str
-    model: str  # "<provider>/<model>"; missing if the provider's default is used
-    turn_count: int
-    working_dir: str
-    incremental: bool  # saved in the middle of a turn
-    name: str
-    description: str
-    name_generated_at: str
-    description_updated_at: str
-    bundle_overrides: list[dict[str, Any]]
-    # of child sessions
-    parent_id: str
-    trace_id: str
-    agent_name: str
-    child_span: str
-    config: dict[str, Any]
-    agent_overlay: dict[str, Any]
-    bundle_context: dict[str, Any]
-    self_delegation_depth: int
-    last_updated: str
-    # of forks, which have a parent_id too
-    forked_from_turn: int
-    forked_at: str
 
 
 class SessionGoneError(FoundationError):
@@ -109,32 +78,36 @@ def load_metadata(folder: Path | str) -> Metadata:
     return Metadata({}, damaged=reason or saved_reason)
 
 
+def current_metadata(folder: Path) -> dict[str, Any]:
+    """Return the metadata with the usage of a running or interrupted turn, for which the whole log is read."""
+    from amplifier_foundation.usage.history import current_facts
+
+    facts = load_metadata(folder).data
+    used = current_facts(folder, facts)
+    return {**facts, "usage": used} if used else facts
+
+
 def update_metadata(
     folder: Path,
     changes: Mapping[str, Any],
     *,
     scrub: Scrub | None = None,
-    create: bool = False,
     is_activity: bool = True,
 ) -> dict[str, Any]:
     """Merge `changes` into the metadata of a session and return all of it as it was written.
 
     A key set to None is removed; other keys are kept, so that changes of other processes are not undone. The file
     becomes `metadata.json.backup`; a damaged one becomes `metadata.json.damaged`. Secrets are masked by `scrub`, or by
-    `default_scrub()`. `create` creates the folder of a new session. The file's modification time is the session's last
+    `default_scrub()`. The file's modification time is the session's last
     activity; it does not change unless `is_activity`.
 
     Raises SessionGoneError if there is no such session, FileBusyError if another process holds the lock for too long,
     and OSError if the file cannot be written; the file is then unchanged.
     """
-    if not create and not folder.is_dir():
+    if not folder.is_dir():
         raise _gone(folder)
     with locked(folder / LOCK):
         known = load_metadata(folder)
-        if not create and not known.data and _is_bare(folder):
-            # Deleted after the check above: taking the lock has created the folder again.
-            _remove_bare(folder)
-            raise _gone(folder)
         merged = {**known.data, **changes}
         kept = _scrubbed({key: value for key, value in merged.items() if value is not None}, scrub or default_scrub())
         content = _encoded(kept)
@@ -206,22 +179,6 @@ def _activity_before(folder: Path) -> int | None:
         return (folder / NAME).stat().st_mtime_ns
     except FileNotFoundError:
         return None
-
-
-def _is_bare(folder: Path) -> bool:
-    try:
-        return set(os.listdir(folder)) <= {LOCK}
-    except FileNotFoundError:  # another process has removed it again
-        return True
-
-
-def _remove_bare(folder: Path) -> None:
-    try:
-        (folder / LOCK).unlink(missing_ok=True)
-        folder.rmdir()
-    except OSError:
-        # Another process has just created a session with this id.
-        pass
 
 
 def load_record(folder: Path) -> tuple[dict[str, Any] | None, str]:

@@ -1,4 +1,4 @@
-"""What one running session may do: the rules as they are now, and how a person adds to them."""
+"""What a running session may do: its current rules, and the rules that a person adds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from amplifier_kit.guard.policy import Problem, Rule
 
 
-#: A file of a bundle, as tools take it; other names that begin so are files of the project.
+#: A bundle's file as tools accept it; other names that begin like this are files of the project.
 _MENTION: Final = re.compile(r"@[\w.-]+:")
 #: Keys under which tools name one file.
 _PATHS: Final = ("file_path", "path")
-#: Whose rules count as a person's word: neither the product's nor the bundle's.
+#: The scopes with rules of a person; rules of the product and of bundles are not theirs.
 _OF_PERSONS: Final = ("session", "user", "project", "local", "remembered")
 
 
@@ -34,9 +34,9 @@ class SessionPermissions:
         memory: RememberedRules,
         locate: Callable[[str], Path | None] = lambda mention: None,
     ) -> None:
-        """Judge by what `load` reads when it is first needed and whenever a file has changed.
+        """Judge by the rules that `load` reads on first use and whenever a file has changed.
 
-        Decisions are kept in `memory`. `locate` knows which file a mention of a bundle's file means.
+        Remembered decisions go into `memory`. `locate` returns the file that a mention of a bundle's file means.
         """
         self._locate = locate
         self._load = load
@@ -52,10 +52,10 @@ class SessionPermissions:
         trust: GivenTrust | None = None,
         locate: Callable[[str], Path | None] = lambda mention: None,
     ) -> SessionPermissions:
-        """Return the permissions of a prepared session that has its folder at `session`.
+        """Return the permissions of a prepared session with its folder at `session`.
 
-        `trust` is the user's for this run, whatever the record of trusted folders says, for as long as it holds.
-        `locate` knows which file a mention of a bundle's file means.
+        While `trust` holds, the project counts as trusted even if the record of trusted folders lacks it. `locate`
+        returns the file that a mention of a bundle's file means.
         """
 
         def load() -> Permissions:
@@ -80,18 +80,18 @@ class SessionPermissions:
 
     @property
     def current(self) -> Permissions:
-        """Return the rules as the files are now."""
+        """The rules, reloaded if a file has changed."""
         if self._loaded is None or self._loaded.is_stale:
             self._loaded = self._load()
         return self._loaded
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Return what is wrong with the rules."""
+        """What is wrong with the rules."""
         return self.current.problems
 
     def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str, AnsweredBy, str]:
-        """Be the policy of the session: a verdict, its reason, its rule, and the command, path or host it is about."""
+        """Return the verdict on an action, its reason, its rule, and the command, path or host that it is about."""
         judged = self.current.judge(action, self._located(details))
         reason = judged.reason
         if judged.verdict == "deny" and judged.rule is None:
@@ -99,34 +99,34 @@ class SessionPermissions:
         return judged.verdict, reason, judged.answered_by, " ".join(judged.what.splitlines())
 
     def allowing_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
-        """Return the rule that allows an action as the rules are now, as the log tells it; None when none does."""
+        """Return the rule that allows an action, in the form of the log; None if no rule does."""
         judged = self.current.judge(action, self._located(details))
         return judged.answered_by if judged.verdict == "allow" else None
 
     def denying_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
-        """Return who denies an action as the rules are now, as the log tells it; None when nobody does."""
+        """Return the rule that denies an action, in the form of the log; None if it is not denied."""
         judged = self.current.judge(action, self._located(details))
         return judged.answered_by if judged.verdict == "deny" else None
 
     def verdict(self, action: str, details: Mapping[str, Any]) -> str:
-        """Return what the rules say of an action as they are now."""
+        """Return the verdict of the current rules on an action."""
         return self.current.judge(action, self._located(details)).verdict
 
     def is_allowed_by_person(self, action: str, details: Mapping[str, Any]) -> bool:
-        """Tell whether somebody has written or remembered a rule that allows an action, and nobody restricts it."""
+        """Return whether a person's rule allows an action and no other rule restricts it."""
         judged = self.current.judge(action, self._located(details))
         return judged.verdict == "allow" and judged.scope in _OF_PERSONS
 
     def suggest(self, action: str, details: Mapping[str, Any]) -> tuple[Rule, ...]:
-        """Return the narrowest rules that would allow an action; empty when none would."""
+        """Return the narrowest rules that would allow an action; empty if no rule could."""
         return self.current.suggest(action, self._located(details))
 
     def remember(self, rules: Sequence[Rule], scope: MemoryScope, by: str = "") -> tuple[RememberedRule, ...]:
-        """Let rules hold from now on, in this session or beyond; raises RememberError and PolicyFileError."""
+        """Remember rules in a scope; raises RememberError and PolicyFileError."""
         return self._memory.remember(rules, scope, by)
 
     def _located(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return details that name the file of a bundle by its path; what leads nowhere stays, and is denied."""
+        """Replace mentions of a bundle's files in details by paths; a mention without a file stays, and is denied."""
         given = details.get("tool_input")
         if not isinstance(given, Mapping):
             return details

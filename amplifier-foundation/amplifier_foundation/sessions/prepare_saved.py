@@ -1,4 +1,4 @@
-"""Make the parts of a session ready again that were recorded when it was made, and tell what would be different now."""
+"""Prepare a session to be resumed with the plan that was recorded for it, and report what has changed since."""
 
 from __future__ import annotations
 
@@ -33,73 +33,73 @@ if TYPE_CHECKING:
 
 
 async def prepare_saved(saved: SavedSession, options: Options, *, adjust: Adjust | None = None) -> Prepared:
-    """Return the parts that a session was made of, as they were recorded, ready to go on.
+    """Return what a session was composed of, as recorded, ready to run.
 
-    What bundle, settings and lock would give now is compared, and every difference is one of the `warnings`. A session
-    without a record, as other programs write it, gets the bundle that its notes name, as it is now. A bundle that the
-    options name is used instead of the recorded one. An app that changes plans before it runs them says how with
-    `adjust`: the plan of now is compared as the app would run it. Raises what `prepare` raises.
+    It is compared with what bundle, settings and lock give now; every difference is one of the `warnings`. A session
+    without a record, as other programs write it, gets the bundle that its metadata name, as it is now. A bundle in the
+    options is used instead of the recorded one. An app that changes plans before it runs them passes `adjust`, so that
+    its changes do not count as differences. Raises what `prepare` raises.
     """
-    told = _moved_away(saved, options.project)
+    warnings = _missing_folder(saved, options.project)
     options = replace(options, project=saved.project or options.project, session_folder=saved.folder)
     if options.bundle is not None or saved.recorded is None:
         is_given = options.bundle is not None
         try:
             prepared = await prepare(replace(options, bundle=options.bundle or saved.bundle), given_by_user=is_given)
         except BundleNotFoundError as error:
-            raise (error if is_given else _not_here(saved, error)) from error
-        told += _instead(saved, _adjusted(prepared.composed, prepared.layers, adjust))
-        return replace(prepared, warnings=tuple(dict.fromkeys((*told, *prepared.warnings))))
+            raise (error if is_given else _bundle_unknown(saved, error)) from error
+        warnings += _replacement(saved, _adjusted(prepared.composed, prepared.layers, adjust))
+        return replace(prepared, warnings=tuple(dict.fromkeys((*warnings, *prepared.warnings))))
     recorded = _with_session_settings(_with_shipped_files(saved.recorded), saved.folder)
     layers: tuple[Layer, ...] = ()
     try:
         composition = await compose(replace(options, bundle=recorded.reference), given_by_user=False)
         current = _adjusted(composition.composed, composition.layers, adjust)
         recorded = with_secrets_of(recorded, current)
-        if _rules(recorded) == _rules(current):  # else nobody knows who wrote those that are used
+        if _rules(recorded) == _rules(current):  # otherwise it is unknown who wrote the recorded ones
             layers = composition.layers
-        told += [f"{line}: what was recorded is used" for line in differences(recorded, current)]
+        warnings += [f"{line}: the recorded one is used" for line in differences(recorded, current)]
     except FoundationError as error:
-        told.append(f"the bundle cannot be composed any more, what was recorded is used: {error}")
-    told += [
-        f"{key}: the record of the session holds no secrets, and where this one comes from is not known any more"
+        warnings.append(f"the bundle can no longer be composed, so the recorded plan is used: {error}")
+    warnings += [
+        f"{key}: the record of the session holds no secrets, and the source of this one is no longer known"
         for key in masked_keys(recorded)
     ]
     refusals = refused(recorded, options)
     if refusals:
         raise UntrustedError(refusals, options.project)
     recorded = await _in_recorded_state(recorded, options)
-    told += _lost_context(recorded)
+    warnings += _lost_context(recorded)
     prepared = await activate(recorded, options)
-    warnings = tuple(dict.fromkeys((*told, *prepared.warnings)))
-    return replace(prepared, warnings=warnings, is_recorded=True, layers=layers)
+    all_warnings = tuple(dict.fromkeys((*warnings, *prepared.warnings)))
+    return replace(prepared, warnings=all_warnings, is_recorded=True, layers=layers)
 
 
 def _rules(composed: Composed) -> list[Any]:
-    """Return everything in a plan that says something of what its session may do."""
+    """Return everything in a plan that affects what its session may do."""
     from amplifier_foundation.policy.policy_file import mentions_approval
 
     hooks, agents = composed.plan.get("hooks"), composed.plan.get("agents")
     listed = [*(hooks if isinstance(hooks, list) else []), *(agents.items() if isinstance(agents, Mapping) else [])]
     from amplifier_foundation.trust.config_origin import said_of
 
-    # Who wrote these is asked of the files as they are now: they must say the same as those that were recorded, and in
-    # the same place. What an agent says is in the plan of its own session, which may be gone on with by itself.
+    # The current files decide who wrote these, so they must have the same content as the recorded ones, in the same
+    # place. The parts of an agent are in the plan of its own session, which may be resumed by itself.
     own = {key: value for key, value in composed.plan.items() if key != "agents"}
-    asked = [said_of(part, name) for part in (own, agents) for name in ("hook-shell", "tool-mcp", "sandbox")]
-    return [*asked, *(entry for entry in listed if mentions_approval(entry))]
+    parts = [said_of(part, name) for part in (own, agents) for name in ("hook-shell", "tool-mcp", "sandbox")]
+    return [*parts, *(entry for entry in listed if mentions_approval(entry))]
 
 
 def _adjusted(composed: Composed, layers: tuple[Layer, ...], adjust: Adjust | None) -> Composed:
-    """Return what is composed now as the app would run it."""
+    """Return the current composition with the changes of the app."""
     return composed if adjust is None else replace(composed, plan=adjust(composed.plan, layers))
 
 
 async def _in_recorded_state(recorded: Composed, options: Options) -> Composed:
-    """Return what was recorded with the files of fetched bundles in the state they had, wherever that lies now.
+    """Return the recorded plan with fetched bundles in their recorded versions, wherever those are now.
 
-    An update may have put another state in the place that was recorded. Raises SourceError when the recorded one
-    cannot be had.
+    An update may have put another version in the recorded place. Raises SourceError if a recorded version cannot be
+    fetched.
     """
     if not recorded.roots:
         return recorded
@@ -115,7 +115,7 @@ async def _in_recorded_state(recorded: Composed, options: Options) -> Composed:
 
 
 def _with_shipped_files(recorded: Composed) -> Composed:
-    """Return what was recorded with the files of the product where they are now: an update may have moved them."""
+    """Return the recorded plan with the current paths of the product's files: an update may have moved them."""
     from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
 
     name, root = SHIPPED_NAMESPACE
@@ -124,9 +124,9 @@ def _with_shipped_files(recorded: Composed) -> Composed:
 
 
 def _with_session_settings(recorded: Composed, folder: Path) -> Composed:
-    """Return what was recorded with the session's own settings laid over it: they were made for what comes now.
+    """Return the recorded plan with the session's own settings applied, which may have been written since.
 
-    Raises SettingsError, with file and line, for settings that make no sense.
+    Raises SettingsError, with file and line, for invalid settings.
     """
     from amplifier_foundation.settings.checks import check_settings
     from amplifier_foundation.settings.plan import apply_settings
@@ -150,33 +150,33 @@ def _with_session_settings(recorded: Composed, folder: Path) -> Composed:
     return replace(recorded, plan=plan, modules=(*kept, *added.values()))
 
 
-def _moved_away(saved: SavedSession, project: Path) -> list[str]:
-    """Return what to tell of a session whose folder to work in is gone."""
+def _missing_folder(saved: SavedSession, project: Path) -> list[str]:
+    """Return a warning if the folder that a session worked in is missing."""
     named = saved.metadata.get("working_dir")
     if not isinstance(named, str) or saved.project is not None:
         return []
-    return [f"the folder {named} that the session worked in is not there any more: {project} is used"]
+    return [f"the folder {named} that the session worked in no longer exists: {project} is used"]
 
 
 def _lost_context(recorded: Composed) -> list[str]:
-    """Return what to tell of context files that the model is not told any more."""
+    """Return a warning for each context file that is missing."""
     lost = [path for path in recorded.context.values() if not os.path.exists(path)]
-    return [f"context: there is no file {path} any more" for path in lost]
+    return [f"context: the file {path} no longer exists" for path in lost]
 
 
-def _not_here(saved: SavedSession, error: BundleNotFoundError) -> BundleNotFoundError:
-    """Return the error for a session that has no record, and whose bundle is not known here."""
-    why = next((note for note in saved.notes if RECORD in note), "it has no record of what it was made of")
+def _bundle_unknown(saved: SavedSession, error: BundleNotFoundError) -> BundleNotFoundError:
+    """Return the error for a session without a record whose bundle is unknown here."""
+    why = next((note for note in saved.notes if RECORD in note), "it has no recorded plan")
     return BundleNotFoundError(
-        f"{error}\nThe session {saved.session_id} cannot go on with its own bundle: {why}. To go on with another one: "
+        f"{error}\nThe session {saved.session_id} cannot be resumed with its own bundle: {why}. To use another one: "
         f"`amplifier run --resume {saved.session_id} --bundle NAME`"
     )
 
 
-def _instead(saved: SavedSession, current: Composed) -> list[str]:
-    """Return what to tell of a session that goes on with another bundle than the recorded one."""
+def _replacement(saved: SavedSession, current: Composed) -> list[str]:
+    """Return the warnings for a session that is resumed with another bundle than the recorded one."""
     if saved.recorded is not None:
-        return [f"{line}: what is now is used, as asked" for line in differences(saved.recorded, current)]
-    told = [f"the session has no record of what it was made of: bundle {current.name!r} is used as it is now"]
+        return [f"{line}: the new one is used, as requested" for line in differences(saved.recorded, current)]
+    warnings = [f"the session has no recorded plan: bundle {current.name!r} is used as it is now"]
     model = saved.metadata.get("model") or saved.metadata.get("provider")
-    return told + ([f"model: the session used {model}"] if model else [])
+    return warnings + ([f"model: the session used {model}"] if model else [])

@@ -254,7 +254,7 @@ class SessionRuntime:
             if self.origin is not None:
                 self.origin.changes.apply(self.session.coordinator)
             self.mounted = Mounted.of(self.session.coordinator)
-            self._delivery.watch(self.session.coordinator)
+            self._delivery.watch(self.session.coordinator.get("context"))
             await self._fill_context()
             if not self.prepared.is_recorded:
                 self._recorder.save_record(self.prepared.composed)
@@ -320,7 +320,7 @@ class SessionRuntime:
 
     async def _run_turn(self, prompt: str) -> Any:
         """Run one turn; raise SystemPromptMissingError when a request lacked the prompt, even if the loop hides it."""
-        self._delivery.begin_turn(prompt)
+        self._delivery.begin_turn()
         try:
             answer = await self.session.execute(prompt)
         except Exception as error:
@@ -351,7 +351,7 @@ class SessionRuntime:
 
     def end_logs(self) -> None:
         """Complete and close the logs of the session tree, for a process that ends without its event loop."""
-        from amplifier_foundation.sessions.end_log import end_log
+        from amplifier_foundation.sessions.log import end_log
 
         for child in self.children.running if self.children is not None else ():
             child.end_logs()
@@ -430,14 +430,13 @@ class SessionRuntime:
         return SystemPrompt(
             composed.instruction,
             {name: Path(file) for name, file in composed.context.items()},
-            resolver,
-            on_resolved=self._on_mentions,
-            access=PromptAccess(
+            PromptAccess(
                 resolver,
                 lambda: [one.current for one in (self.permissions, *self.more_permissions)],
                 lambda: is_trusted(prepared, self.given_trust),
                 composed.texts,
             ),
+            self._on_mentions,
         )
 
     async def _on_mentions(self, payload: dict[str, Any]) -> None:
@@ -449,7 +448,6 @@ class SessionRuntime:
                 await self.children.close()
             await self.session.cleanup()
         finally:
-            self._delivery.close()
             self.is_over = True
             self._release()
             if self._log is not None:

@@ -1,42 +1,28 @@
-"""The sessions on disk, ours and those of the published program: list, find, open, rename and delete them.
+"""The sessions on disk, ours and those of the published program: list, find, rename and delete them.
 
-`SessionStore` finds sessions; a `StoredSession` gives access to everything in the folder of one. The folders are the
-truth, and several processes may use them at once.
+A `SessionSummary` says which folder a session has; the other modules of this package read and change what is in it. The
+folders are the truth, and several processes may use them at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home, current_project, expanded, project_slug
 from amplifier_foundation.sessions.index import SessionCatalog, SessionsUnreadableError, folder_names
 from amplifier_foundation.sessions.metadata import (
-    Metadata,
     SessionSummary,
     last_activity,
-    load_metadata,
-    load_record,
     read_summary,
     update_metadata,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from amplifier_foundation.approvals.pending_calls import PendingCalls
-    from amplifier_foundation.sessions.checkpoints import Checkpoints
     from amplifier_foundation.sessions.cleanup import Removed
-    from amplifier_foundation.sessions.diagnosis import Diagnosis, RepairResult
-    from amplifier_foundation.sessions.export import Exported, ExportFormat
-    from amplifier_foundation.sessions.fork import Forked
-    from amplifier_foundation.sessions.resume import SavedSession
-    from amplifier_foundation.sessions.transcript import History
-    from amplifier_foundation.sessions.turns import Orphans
-    from amplifier_kit.log import BlobStore, LogLine, LogReader, LogReport, TornLine
 
 __all__ = [
     "AmbiguousSessionError",
@@ -45,7 +31,6 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStore",
     "SessionsUnreadableError",
-    "StoredSession",
 ]
 
 LONGEST_NAME = 50
@@ -86,163 +71,6 @@ class SessionNameError(FoundationError):
     """The name is invalid, or another session has it."""
 
     code = "session_name_invalid"
-
-
-class StoredSession:
-    """One session on disk: the interface to its metadata, messages, log, blobs and checkpoints.
-
-    Nothing is read before a method is called, and nothing is cached: the session may be running in another process, and
-    every call returns what is on disk then. Methods that change files lock them against other processes; only
-    `repair`, `rewind` and `SessionStore.delete` need the session to be idle, and raise SessionRunningError otherwise.
-    Names of files are known to the modules behind this class alone. Views and runners of sessions use it instead.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @property
-    def id(self) -> str:
-        return self.folder.name
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a process runs it; always False for sessions of the published program."""
-        from amplifier_foundation.sessions.log import is_running
-
-        return is_running(self.folder)
-
-    @property
-    def bytes(self) -> int:
-        """The size of its files."""
-        from amplifier_foundation.sessions.cleanup import folder_bytes
-
-        return folder_bytes(self.folder)
-
-    # -- what it is --
-
-    def summary(self) -> SessionSummary:
-        """Return what lists show; raises SessionNotFoundError if it was deleted."""
-        summary = read_summary(self.folder)
-        if summary is None:
-            raise SessionNotFoundError(f"session {self.id} is no longer in {self.folder.parent}")
-        return summary
-
-    def metadata(self) -> Metadata:
-        """Return the metadata, and what is wrong with the file; never raises."""
-        return load_metadata(self.folder)
-
-    def current_metadata(self) -> dict[str, Any]:
-        """Return the metadata with the usage of a running or interrupted turn, for which the whole log is read."""
-        from amplifier_foundation.usage.history import current_facts
-
-        facts = self.metadata().data
-        used = current_facts(self.folder, facts)
-        return {**facts, "usage": used} if used else facts
-
-    def update_metadata(self, changes: Mapping[str, Any], *, is_activity: bool = True) -> dict[str, Any]:
-        """Merge `changes` into the metadata, None removes a key; see `metadata.update_metadata`."""
-        return update_metadata(self.folder, changes, is_activity=is_activity)
-
-    def record(self) -> tuple[dict[str, Any] | None, str]:
-        """Return the plan it ran with; None without one, with the reason if it is damaged."""
-        return load_record(self.folder)
-
-    # -- messages --
-
-    def history(self) -> History:
-        """Return the messages as they are stored, and what is wrong with the file; raises HistoryError."""
-        from amplifier_foundation.sessions.transcript import load_history
-
-        return load_history(self.folder)
-
-    def load(self) -> SavedSession:
-        """Return the session ready to be resumed, an interrupted turn completed from the log; raises HistoryError."""
-        from amplifier_foundation.sessions.resume import load_session
-
-        return load_session(self.folder)
-
-    def diagnose(self) -> Diagnosis:
-        """Return the problems of the messages; raises HistoryError."""
-        from amplifier_foundation.sessions.diagnosis import diagnose
-
-        return diagnose(self.history().messages)
-
-    def repair(self) -> RepairResult:
-        """Repair the messages; see `diagnosis.repair`."""
-        from amplifier_foundation.sessions.diagnosis import repair
-
-        return repair(self.folder)
-
-    def rewind(self) -> RepairResult:
-        """Remove everything after the last valid turn; see `diagnosis.rewind`."""
-        from amplifier_foundation.sessions.diagnosis import rewind
-
-        return rewind(self.folder)
-
-    # -- log --
-
-    def events(self, on_torn: Callable[[TornLine], None] | None = None) -> Iterator[LogLine]:
-        """Yield the lines of the log, rotated files included; raises OSError."""
-        from amplifier_kit.log import read_log
-
-        return read_log(self.folder, on_torn)
-
-    def follow(self, on_torn: Callable[[TornLine], None] | None = None) -> LogReader:
-        """Return a reader whose `poll()` yields the lines that were added since the last call."""
-        from amplifier_kit.log import LogReader
-
-        return LogReader(self.folder, on_torn)
-
-    def verify_log(self) -> LogReport:
-        """Check numbers, hashes and blobs of the log; raises OSError."""
-        from amplifier_kit.log import verify_log
-
-        return verify_log(self.folder)
-
-    @property
-    def blobs(self) -> BlobStore:
-        """The large values of its log; a child shares those of its root session."""
-        from amplifier_kit.log import BlobStore
-        from amplifier_kit.log.files import LogFiles
-
-        return BlobStore(LogFiles(self.folder).blobs)
-
-    # -- the rest of the folder --
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """The files that its tools overwrote."""
-        from amplifier_foundation.sessions.checkpoints import Checkpoints
-
-        return Checkpoints(self.folder)
-
-    @property
-    def pending_calls(self) -> PendingCalls:
-        """The tool calls that wait for approval."""
-        from amplifier_foundation.approvals.pending_calls import PendingCalls
-
-        return PendingCalls(self.folder)
-
-    def fork(
-        self,
-        *,
-        at_turn: int | None = None,
-        at_event: int | None = None,
-        include_events: bool = True,
-        orphans: Orphans = "complete",
-    ) -> Forked:
-        """Copy it, or its beginning, into a new session; see `fork.fork_session`."""
-        from amplifier_foundation.sessions.fork import fork_session
-
-        return fork_session(
-            self.folder, at_turn=at_turn, at_event=at_event, include_events=include_events, orphans=orphans
-        )
-
-    def export(self, target: Path, format: ExportFormat | None = None, *, overwrite: bool = False) -> Exported:
-        """Write it to a file for people or programs; see `export.export`."""
-        from amplifier_foundation.sessions.export import export
-
-        return export(self.summary(), target, format, overwrite=overwrite)
 
 
 class SessionStore:
@@ -366,10 +194,6 @@ class SessionStore:
                     raise AmbiguousSessionError(text, found)
         return self._at_path(text)
 
-    def open(self, session: SessionSummary | str, project: Path | None = None) -> StoredSession:
-        """Return access to the folder of a session, which is found as by `find`; raises what `find` raises."""
-        return StoredSession(self.find(session, project).folder if isinstance(session, str) else session.folder)
-
     def rename(self, session: SessionSummary | str, name: str | None) -> SessionSummary:
         """Set the name of a session, or remove it with None, and return its summary; it may be running.
 
@@ -387,7 +211,7 @@ class SessionStore:
                 self._refuse_taken(given, one)
             named = {"name": given, "name_generated_at": None if given is None else now}
             update_metadata(one.folder, named, is_activity=False)
-        return StoredSession(one.folder).summary()
+        return self._resolved(one)
 
     def delete(self, session: SessionSummary | str) -> Removed:
         """Delete a session and its descendants, all or none, and return what was deleted.
@@ -452,7 +276,10 @@ class SessionStore:
     def _resolved(self, session: SessionSummary | str, project: Path | None = None) -> SessionSummary:
         if isinstance(session, str):
             return self.find(session, project)
-        return StoredSession(session.folder).summary()
+        summary = read_summary(session.folder)
+        if summary is None:
+            raise SessionNotFoundError(f"session {session.id} is no longer in {session.folder.parent}")
+        return summary
 
     def _tree(self, root: SessionSummary, *, with_forks: bool = True) -> _Listing[SessionSummary]:
         by_parent: dict[str, list[SessionSummary]] = {}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal
 
 from amplifier_core.events import (
     LLM_REQUEST,
@@ -183,20 +183,6 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
         for budget in self._all:
             budget._counts[name] += 1
         return None
-
-    @overload
-    def remaining(self, name: Literal["seconds"]) -> float | None: ...
-
-    @overload
-    def remaining(self, name: Literal["usd", "tokens", "turns", "tool_calls"]) -> Decimal | None: ...
-
-    def remaining(self, name: str) -> Decimal | float | None:
-        """Return how much is left of something, by the tightest limit here or above; None when it is unlimited."""
-        if name == "seconds":
-            ends = [budget._ends_at - budget._clock() for budget in self._all if budget._ends_at is not None]
-            return max(0.0, min(ends)) if ends else None
-        left = [budget._limits[name] - budget.used()[name] for budget in self._all if name in budget._limits]
-        return max(Decimal(0), min(left)) if left else None
 
     # -- what is used --
 

@@ -328,10 +328,10 @@ async def test_a_resumed_session_is_what_it_was(home: Home, project: Path) -> No
     saved = load_session(folder)
     prepared = await prepare_saved(saved, _options(home, project))
     assert prepared.warnings == (
-        "bundle: mine 1.0.0 when the session was made, mine 1.1.0 now: what was recorded is used",
+        "bundle: mine 1.0.0 when the session was made, mine 1.1.0 now: the recorded one is used",
         (
             "providers.provider-mock.config.responses: ['The answer.'] when the session was made, ['Another one.'] "
-            "now: what was recorded is used"
+            "now: the recorded one is used"
         ),
     )
     async with SessionRuntime(prepared, saved=saved, environ={}) as runtime:
@@ -344,7 +344,7 @@ async def test_a_resumed_session_is_what_it_was(home: Home, project: Path) -> No
 
     forced = await prepare_saved(again, _options(home, project, bundle="bundle.yaml"))
     assert forced.composed.plan["providers"][0]["config"]["responses"] == ["Another one."]
-    assert all(warning.endswith("what is now is used, as asked") for warning in forced.warnings)
+    assert all(warning.endswith("the new one is used, as requested") for warning in forced.warnings)
     assert len(forced.warnings) == 2
 
 
@@ -356,7 +356,7 @@ async def test_a_session_outlives_its_bundle(home: Home, project: Path) -> None:
     prepared = await prepare_saved(load_session(folder), _options(home, project))
     assert prepared.composed.name == "mine"
     assert len(prepared.warnings) == 1
-    assert prepared.warnings[0].startswith("the bundle cannot be composed any more, what was recorded is used: ")
+    assert prepared.warnings[0].startswith("the bundle can no longer be composed, so the recorded plan is used: ")
 
 
 async def test_a_resumed_session_uses_the_commits_it_had(home: Home, project: Path, tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ async def test_a_resumed_session_uses_the_commits_it_had(home: Home, project: Pa
     await prepare(_options(home, project, bundle="bundle.yaml", update=True))
     prepared = await prepare_saved(load_session(folder), _options(home, project))
     assert prepared.composed.pins[uri]["commit"] == first
-    assert prepared.warnings == (f"lock: {uri} was {first[:12]}, is {second[:12]} now: what was recorded is used",)
+    assert prepared.warnings == (f"lock: {uri} was {first[:12]}, is {second[:12]} now: the recorded one is used",)
 
 
 async def test_a_session_without_a_record_gets_its_bundle(home: Home, project: Path) -> None:
@@ -385,7 +385,7 @@ async def test_a_session_without_a_record_gets_its_bundle(home: Home, project: P
     prepared = await prepare_saved(load_session(folder), _options(home, project))
     assert prepared.composed.name == "minimal"
     assert prepared.warnings == (
-        "the session has no record of what it was made of: bundle 'minimal' is used as it is now",
+        "the session has no recorded plan: bundle 'minimal' is used as it is now",
         "model: the session used claude",
     )
 

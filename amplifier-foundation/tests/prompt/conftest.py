@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from amplifier_foundation.paths import Home
+from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.prompt import MentionResolver, PromptAccess
+from amplifier_foundation.trust.store import TrustStore
 
 Write = Callable[[str, str], Path]
 
@@ -24,6 +27,27 @@ class Places:
     resolver: MentionResolver
     access: PromptAccess
 
+    def access_of(self, resolver: MentionResolver | None = None, **given: Any) -> PromptAccess:
+        """Return the access of a session in the project of a resolver, with the rules that hold there."""
+        resolver = resolver or self.resolver
+        return access_of(resolver, **given)
+
+
+def access_of(
+    resolver: MentionResolver,
+    rules: Callable[[], Any] | None = None,
+    is_trusted: Callable[[], bool] | None = None,
+    texts: dict[str, str] | None = None,
+) -> PromptAccess:
+    """Return the access for a resolver; the rules are read at each decision."""
+    home, project = resolver.home, resolver.project
+    return PromptAccess(
+        resolver,
+        rules or (lambda: [Permissions.load(home, project, bundles=resolver.namespaces.values())]),
+        is_trusted or (lambda: TrustStore(home).state(project).trusted),
+        texts,
+    )
+
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
@@ -35,7 +59,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
         folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(user_home))
     resolver = MentionResolver({"ns": bundle}, project, home)
-    return Places(user_home, home, project, bundle, outside, resolver, PromptAccess(resolver))
+    return Places(user_home, home, project, bundle, outside, resolver, access_of(resolver))
 
 
 @pytest.fixture

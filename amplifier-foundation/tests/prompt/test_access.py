@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.prompt import MentionResolver, PromptAccess
+from amplifier_foundation.prompt import MentionResolver
 from amplifier_foundation.prompt.access import PLAN, PROJECT, TYPED, USER, Origin, ReadDeniedError, text_hash
 from amplifier_foundation.prompt.instructions import find_instructions
 from amplifier_foundation.prompt.mention_resolver import MentionError
@@ -78,7 +78,7 @@ def test_rules_that_cannot_be_loaded_deny(places: Any) -> None:
     def broken() -> Any:
         raise OSError("broken")
 
-    access = PromptAccess(places.resolver, broken)
+    access = places.access_of(rules=broken)
     with pytest.raises(ReadDeniedError, match="rules cannot be loaded: OSError: broken"):
         access.read(put(places.project / "a.md"), TYPED)
 
@@ -112,7 +112,7 @@ def test_the_repository_is_the_project(places: Any) -> None:
     inner = places.project / "packages" / "one"
     inner.mkdir(parents=True)
     (inner / "link.md").symlink_to("../../shared.md")
-    access = PromptAccess(MentionResolver({}, inner, places.home))
+    access = places.access_of(MentionResolver({}, inner, places.home))
     for path in (file, inner / "link.md"):
         assert access.read(path, PROJECT).file.text == "text"
     rules(places, f'{{path: "{file}", verdict: deny}}')
@@ -129,7 +129,7 @@ def test_a_repository_as_wide_as_the_home_folder_is_no_project(places: Any, wher
     put(root / "AGENTS.md")
     unpacked = places.user_home / "Downloads" / "archive"
     unpacked.mkdir(parents=True)
-    access = PromptAccess(MentionResolver({}, unpacked, places.home))
+    access = places.access_of(MentionResolver({}, unpacked, places.home))
     with pytest.raises(ReadDeniedError, match="outside of the project"):
         access.read(file, PROJECT)
     assert find_instructions(unpacked, places.home) == []
@@ -141,7 +141,7 @@ def test_trust_lets_rules_count_for_a_project(places: Any) -> None:
     rules(places, f'{{action: filesystem.read, path: "{places.outside}/**", verdict: allow}}')
     assert may(places, file, PLAN)
     assert not may(places, file, PROJECT)
-    assert PromptAccess(places.resolver, is_trusted=lambda: True).read(file, PROJECT).file.text == "text"
+    assert places.access_of(is_trusted=lambda: True).read(file, PROJECT).file.text == "text"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_texts_are_known_by_where_they_stand(places: Any) -> None:
     inner = put(places.project / ".amplifier" / "agents" / "two.md")
     own = put(places.home.path / "agents" / "three.md")
     known = {text_hash(text): str(path) for text, path in (("one", file), ("two", inner), ("three", own))}
-    access = PromptAccess(places.resolver, texts=known)
+    access = places.access_of(texts=known)
     found = [access.origin_of_text(text) for text in ("one", "two", "three", "four")]
     assert found == [Origin("bundle", places.bundle), PROJECT, USER, PLAN]
 

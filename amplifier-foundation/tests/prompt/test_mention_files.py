@@ -87,10 +87,11 @@ def test_what_cannot_be_shown_has_a_reason(places: Any, write: Any) -> None:
     found = load_mentions("@bad.md @none.md @good.md @/etc/passwd", places.access)
     assert shown(found) == ["good"]
     assert found.failed == {
-        "@bad.md": f"{places.project}/bad.md: a binary file, no text",
+        "@bad.md": f"{places.project}/bad.md: a binary file, not text",
         "@none.md": f"there is no such file: {places.project}/none.md",
         "@/etc/passwd": (
-            "/etc/passwd is outside of the project and of what the text that mentions it may read: type its path in a "
+            "/etc/passwd is outside of the project and of the folders that the text that mentions it may read: "
+            "type its path in a "
             "prompt, or allow it by a rule"
         ),
     }

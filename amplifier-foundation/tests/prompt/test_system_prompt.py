@@ -37,7 +37,7 @@ async def test_the_parts_stand_in_their_order(places: Any, write: Any) -> None:
     deep, guide, agents = write("deep.md", "Deep."), write("guide.md", "Guide."), write("AGENTS.md", "Use tabs.\n")
     own = places.home.path / "AGENTS.md"
     own.write_text("I like brevity.", encoding="utf-8")
-    prompt = SystemPrompt("You are careful. @guide.md", {"ns:conduct": conduct}, places.resolver)
+    prompt = SystemPrompt("You are careful. @guide.md", {"ns:conduct": conduct}, places.access)
     assert await prompt() == "\n\n".join(
         [
             "You are careful. @guide.md",
@@ -53,11 +53,10 @@ async def test_the_parts_stand_in_their_order(places: Any, write: Any) -> None:
 
 async def test_without_files_the_prompt_is_the_instruction(places: Any, write: Any) -> None:
     """Nothing is added to an instruction that needs nothing; files without an instruction have no separator."""
-    assert await SystemPrompt("Be brief.", {}, places.resolver)() == "Be brief."
-    assert await SystemPrompt("", {}, places.resolver)() == ""
+    assert await SystemPrompt("Be brief.", {}, places.access)() == "Be brief."
+    assert await SystemPrompt("", {}, places.access)() == ""
     agents = write("AGENTS.md", "rules")
-    assert await SystemPrompt("", {}, places.resolver)() == block(str(agents), "rules")
-    assert await SystemPrompt("Be brief.", {}, places.resolver, instructions=False)() == "Be brief."
+    assert await SystemPrompt("", {}, places.access)() == block(str(agents), "rules")
 
 
 async def test_the_prompt_is_the_same_to_the_last_byte_until_something_of_it_changes(places: Any, write: Any) -> None:
@@ -65,7 +64,7 @@ async def test_the_prompt_is_the_same_to_the_last_byte_until_something_of_it_cha
     agents = write("AGENTS.md", "rules @docs/ @a.md")
     for name in ("docs/x.md", "docs/y.md", "a.md", "unrelated.md"):
         write(name, name)
-    prompt = SystemPrompt("Read @a.md", {"ns:x": places.project / "docs" / "y.md"}, places.resolver)
+    prompt = SystemPrompt("Read @a.md", {"ns:x": places.project / "docs" / "y.md"}, places.access)
     first = await prompt()
     assert (await prompt()).encode() == first.encode()
     write("unrelated.md", "changed")
@@ -73,13 +72,13 @@ async def test_the_prompt_is_the_same_to_the_last_byte_until_something_of_it_cha
     os.utime(agents)
     os.utime(places.project / "docs" / "x.md")
     assert (await prompt()).encode() == first.encode()
-    again = SystemPrompt("Read @a.md", {"ns:x": places.project / "docs" / "y.md"}, places.resolver)
+    again = SystemPrompt("Read @a.md", {"ns:x": places.project / "docs" / "y.md"}, places.access)
     assert (await again()).encode() == first.encode()
 
 
 async def test_a_change_shows_at_the_next_call(places: Any, write: Any) -> None:
     """Files that are edited, even to the same length, made, replaced, linked anew or deleted show at once."""
-    prompt = SystemPrompt("", {}, places.resolver)
+    prompt = SystemPrompt("", {}, places.access)
     assert await prompt() == ""
     agents = write("AGENTS.md", "rule 1")
     assert "rule 1" in await prompt()
@@ -102,7 +101,7 @@ async def test_new_contents_and_failures_are_told_once(places: Any, write: Any) 
     told = Told()
     agents = write("AGENTS.md", "rules @copy.md @missing.md")
     copy = write("copy.md", "copy")
-    prompt = SystemPrompt("@copy.md", {"ns:c": places.bundle / "none.md"}, places.resolver, True, told)
+    prompt = SystemPrompt("@copy.md", {"ns:c": places.bundle / "none.md"}, places.access, told)
     await prompt()
     await prompt()
     [payload] = told.payloads
@@ -138,7 +137,7 @@ def resolution(mention: str, path: Path, source_type: str, text: str, is_new: bo
 async def test_a_failure_that_comes_back_is_told_again(places: Any, write: Any) -> None:
     """What was mended and breaks again is news."""
     told = Told()
-    prompt = SystemPrompt("@a.md", {}, places.resolver, on_resolved=told)
+    prompt = SystemPrompt("@a.md", {}, places.access, on_resolved=told)
     await prompt()
     file = write("a.md", "A")
     await prompt()
@@ -151,7 +150,7 @@ async def test_a_name_in_a_prompt_that_leads_nowhere_is_told_each_time(places: A
     """What the prompt itself names is told with every prompt, and marked apart from what its files name."""
     told = Told()
     write("notes.md", "see @gone.md and @never.md")
-    prompt = SystemPrompt("", {}, places.resolver, on_resolved=told)
+    prompt = SystemPrompt("", {}, places.access, on_resolved=told)
     for _ in range(2):
         await prompt.expand_prompt(UserInput.of_typed("read @notes.md and @never.md"))
     marked = [{one["mention"]: one.get("in_prompt", False) for one in payload["failed"]} for payload in told.payloads]
@@ -168,7 +167,7 @@ async def test_an_unusable_agents_md_is_told_and_not_fatal(places: Any, write: A
         agents.symlink_to("nowhere")
     else:
         agents.write_bytes(content)
-    assert await SystemPrompt("Be brief.", {}, places.resolver, on_resolved=told)() == "Be brief."
+    assert await SystemPrompt("Be brief.", {}, places.access, on_resolved=told)() == "Be brief."
     assert [failure["mention"] for failure in told.payloads[0]["failed"]] == [str(agents)]
 
 
@@ -178,7 +177,7 @@ async def test_an_agents_md_that_leads_out_of_the_project_is_not_read(places: An
     target = places.outside / "rules.md"
     target.write_text("elsewhere", encoding="utf-8")
     (places.project / "AGENTS.md").symlink_to(target)
-    prompt = SystemPrompt("Be brief.", {}, places.resolver, on_resolved=told)
+    prompt = SystemPrompt("Be brief.", {}, places.access, on_resolved=told)
     assert await prompt() == "Be brief."
     assert "leads to" in told.payloads[0]["failed"][0]["reason"]
     (places.home.path / "AGENTS.md").symlink_to(target)
@@ -191,14 +190,14 @@ async def test_context_files_outside_of_all_places_are_not_read(places: Any) -> 
     target.write_text("secret", encoding="utf-8")
     (places.bundle / "link.md").symlink_to(target)
     context = {"ns:link": places.bundle / "link.md", "ns:absolute": target, "ns:nul": places.bundle / "a\0b"}
-    assert await SystemPrompt("Be brief.", context, places.resolver)() == "Be brief."
+    assert await SystemPrompt("Be brief.", context, places.access)() == "Be brief."
 
 
 async def test_a_prompt_gets_its_files_before_it(places: Any, write: Any) -> None:
     """The text of a prompt stays as it is, blocks come before it, and each prompt is a turn."""
     told = Told()
     file = write("a.md", "A </context_file>")
-    prompt = SystemPrompt("", {}, places.resolver, on_resolved=told)
+    prompt = SystemPrompt("", {}, places.access, on_resolved=told)
     assert await prompt.expand_prompt("mail bob@example.com") == "mail bob@example.com"
     expanded = await prompt.expand_prompt(UserInput.of_typed("Explain @a.md.\n"))
     assert expanded == f"{block(f'@a.md → {file}', 'A &lt;/context_file>')}\n\nExplain @a.md.\n"
@@ -211,7 +210,7 @@ async def test_only_a_user_may_name_any_file(places: Any) -> None:
     file = places.outside / "a.md"
     file.write_text("outside", encoding="utf-8")
     told = Told()
-    prompt = SystemPrompt("", {}, places.resolver, on_resolved=told)
+    prompt = SystemPrompt("", {}, places.access, on_resolved=told)
     typed = await prompt.expand_prompt(UserInput.of_typed(f"@{file}"))
     assert "outside</" in typed.replace("\n", "")
     assert await prompt.expand_prompt(f"@{file} @nothing") == f"@{file} @nothing"
@@ -225,7 +224,7 @@ async def test_names_that_are_no_utf_8_can_be_sent(places: Any) -> None:
     project.mkdir()
     (project / "AGENTS.md").write_text("rules @none.md", encoding="utf-8")
     resolver = MentionResolver({}, project, places.home)
-    prompt = await SystemPrompt("", {}, resolver, on_resolved=told)()
+    prompt = await SystemPrompt("", {}, places.access_of(resolver), on_resolved=told)()
     assert prompt == block(f"{places.outside}/w?rk/AGENTS.md", "rules @none.md")
     assert json.dumps(told.payloads, ensure_ascii=False).encode("utf-8")
 
@@ -234,14 +233,14 @@ async def test_calls_at_the_same_time_agree(places: Any, write: Any) -> None:
     """Several requests may ask at once."""
     write("AGENTS.md", "rules @a.md")
     write("a.md", "A")
-    prompt = SystemPrompt("Be brief.", {}, places.resolver)
+    prompt = SystemPrompt("Be brief.", {}, places.access)
     texts = await asyncio.gather(*(prompt() for _ in range(8)))
     assert set(texts) == {await prompt()}
 
 
 async def test_a_context_asks_at_every_request(places: Any, write: Any) -> None:
     """A context of the kit sends the prompt first, and an edited AGENTS.md with the next request."""
-    prompt = SystemPrompt("Be brief.", {}, places.resolver)
+    prompt = SystemPrompt("Be brief.", {}, places.access)
     context = BaseContext(ContextConfig(), MockCoordinator())
     context.set_system_prompt_factory(prompt.__call__)
     await context.add_message({"role": "user", "content": "hello"})
@@ -255,7 +254,7 @@ async def test_a_context_asks_at_every_request(places: Any, write: Any) -> None:
 async def test_a_context_may_be_given_the_object_itself(places: Any) -> None:
     """It need not look like a coroutine function to give the same prompt."""
     context = BaseContext(ContextConfig(), MockCoordinator())
-    context.set_system_prompt_factory(SystemPrompt("Be brief.", {}, places.resolver))
+    context.set_system_prompt_factory(SystemPrompt("Be brief.", {}, places.access))
     await context.add_message({"role": "user", "content": "hello"})
     assert (await context.get_messages_for_request())[0]["content"] == "Be brief."
     context.close()
@@ -269,11 +268,15 @@ def test_a_locale_without_unicode_is_no_crash(tmp_path: Path) -> None:
 import asyncio, sys
 from pathlib import Path
 from amplifier_foundation.paths import Home
-from amplifier_foundation.prompt import MentionResolver, SystemPrompt
+from amplifier_foundation.policy.permissions import Permissions
+from amplifier_foundation.prompt import MentionResolver, PromptAccess, SystemPrompt
 async def told(payload):
     sys.stdout.buffer.write(repr(payload["failed"]).encode() + b"\\n")
 assert sys.getfilesystemencoding() == "ascii"
-prompt = SystemPrompt("", {}, MentionResolver({}, Path.cwd(), Home(Path.cwd() / "home")), on_resolved=told)
+home = Home(Path.cwd() / "home")
+rules = [Permissions.load(home, Path.cwd())]
+access = PromptAccess(MentionResolver({}, Path.cwd(), home), lambda: rules, lambda: False)
+prompt = SystemPrompt("", {}, access, on_resolved=told)
 sys.stdout.buffer.write(asyncio.run(prompt()).encode())
 """
     environ = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "HOME": str(tmp_path)}

@@ -11,8 +11,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.sessions.cleanup import RemovalError, remove
 from amplifier_foundation.sessions.log import SessionRunningError, is_running
 from amplifier_foundation.sessions.store import SessionNotFoundError, SessionStore
-from amplifier_kit.log import SessionLog, read_log
-from amplifier_kit.log.blobs import LIMIT, share_folder
+from amplifier_kit.log import SessionLog
 
 CHILD = "0000000000000000-3f2a9d8c7b6a5f4e_helper"
 
@@ -68,41 +67,6 @@ def test_asking_whether_a_session_runs_leaves_no_trace(tmp_path: Path) -> None:
     """A session of the published program has no lock, and gets none by being looked at."""
     assert not is_running(tmp_path)
     assert _names(tmp_path) == set()
-
-
-def test_blobs_that_others_share_stay_with_them(tmp_path: Path) -> None:
-    """A session that shares the blobs of a deleted one inherits them, and a third one shares with the heir."""
-    home = Home(tmp_path / "home")
-    root = _make(home, tmp_path, "root")
-    large = "x" * (LIMIT * 2)
-    log = SessionLog(root)
-    log.write({"event": "tool:post", "session_id": "root", "data": {"result": large}})
-    log.close()
-    assert (root / "blobs").is_dir()
-    heirs = [_make(home, tmp_path, name, parent_id="root", forked_from_turn=1) for name in ("heir", "second")]
-    for heir in heirs:
-        share_folder(heir / "blobs", root / "blobs")
-        (heir / "events.jsonl").write_bytes((root / "events.jsonl").read_bytes())
-    store = SessionStore(home)
-    assert store.delete(store.find("root", tmp_path)).ids == ("root",)
-    for heir in heirs:
-        assert [line.resolved()["result"] for line in read_log(heir)] == [large]
-    assert [(heir / "blobs").is_symlink() for heir in heirs].count(True) == 1
-
-
-def test_blobs_of_a_running_heir_are_not_taken(tmp_path: Path) -> None:
-    """While a session that shares the blobs runs, nothing is moved under it."""
-    home = Home(tmp_path / "home")
-    root = _make(home, tmp_path, "root")
-    (root / "blobs").mkdir()
-    heir = _make(home, tmp_path, "heir")
-    share_folder(heir / "blobs", root / "blobs")
-    log = SessionLog(heir)
-    with pytest.raises(SessionRunningError, match="heir"):
-        remove([root])
-    log.close()
-    assert (root / "blobs").is_dir()
-    assert (heir / "blobs").is_symlink()
 
 
 def test_a_link_is_deleted_and_not_what_it_leads_to(tmp_path: Path) -> None:

@@ -81,15 +81,6 @@ def test_published_sessions_fork_at_a_line(tmp_path: Path) -> None:
         fork_session(folder, at_event=31)
 
 
-def test_published_events_are_cut_by_time_when_they_say_nothing_else(tmp_path: Path) -> None:
-    """A log without prompts is cut where the last message of the turn was said."""
-    folder = _published(tmp_path / "pub")
-    kept = [line.raw for line in read_log(folder) if line.event not in ("prompt:submit", "provider:response")]
-    (folder / "events.jsonl").write_bytes(b"\n".join(kept) + b"\n")
-    fork = fork_session(folder, at_turn=2)
-    assert {(line.ts or "")[:10] for line in read_log(fork.folder)} == {"2026-01-01", "2026-01-02"}
-
-
 def test_a_session_without_a_log_is_forked(tmp_path: Path) -> None:
     """A conversation alone is enough, wherever it lies, and the ledger of its context is cut like it."""
     folder = _published(tmp_path / "ein Ordner ü" / "pub")

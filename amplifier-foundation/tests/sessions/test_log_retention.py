@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from amplifier_foundation.sessions.log_retention import prune_blobs, prune_rotated
+import amplifier_foundation.sessions.cleanup as cleanup_module
+from amplifier_foundation.sessions.cleanup import prune_blobs, prune_rotated
 from amplifier_kit.log import SessionLog, SessionLogBusy, read_log, verify_log
 
 Make = Callable[..., dict[str, Any]]
@@ -128,7 +128,7 @@ def test_not_while_somebody_writes(tmp_path: Path, record: Make) -> None:
     assert prune_blobs(tmp_path / "root").deleted == 1
 
 
-def test_half_written_blobs(tmp_path: Path, record: Make) -> None:
+def test_half_written_blobs(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Incomplete blobs of a crash are removed once no process can still be writing them."""
     folder = tmp_path / "s"
     with SessionLog(folder) as log:
@@ -136,7 +136,7 @@ def test_half_written_blobs(tmp_path: Path, record: Make) -> None:
     half = blobs(folder)[0].with_name(".abc.1.2.tmp")
     half.write_bytes(b"half")
     assert prune_blobs(folder).deleted == 0
-    os.utime(half, (0, 0))
+    monkeypatch.setattr(cleanup_module, "_ABANDONED", -1)
     assert prune_blobs(folder).deleted == 1
     assert not half.exists()
 

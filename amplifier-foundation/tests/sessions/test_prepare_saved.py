@@ -202,9 +202,7 @@ async def test_a_project_that_is_gone_is_told(home: Home, project: Path, tmp_pat
     other.mkdir()
     prepared = await prepare_saved(load_session(folder), _options(home, other))
     assert prepared.project == other
-    assert prepared.warnings == (
-        f"the folder {project} that the session worked in is not there any more: {other} is used",
-    )
+    assert prepared.warnings == (f"the folder {project} that the session worked in no longer exists: {other} is used",)
 
 
 async def test_the_record_of_a_session_stays_what_it_was(home: Home, project: Path) -> None:
@@ -286,7 +284,7 @@ async def test_another_context_file_of_the_same_name_is_told(home: Home, project
     prepared = await prepare_saved(load_session(folder), _options(home, project))
     before, now = project / "one.md", project / "two.md"
     assert prepared.warnings == (
-        f"context: mine:rules was {before} when the session was made, is {now} now: what was recorded is used",
+        f"context: mine:rules was {before} when the session was made, is {now} now: the recorded one is used",
     )
     assert list(prepared.composed.context.values()) == [str(before)]
 
@@ -298,7 +296,7 @@ async def test_a_context_file_that_is_gone_is_told(home: Home, project: Path) ->
     folder = await _session(_options(home, project, bundle="."))
     (project / "rules.md").unlink()
     prepared = await prepare_saved(load_session(folder), _options(home, project))
-    assert prepared.warnings == (f"context: there is no file {project / 'rules.md'} any more",)
+    assert prepared.warnings == (f"context: the file {project / 'rules.md'} no longer exists",)
 
 
 @pytest.mark.parametrize("content", [None, b"{"])

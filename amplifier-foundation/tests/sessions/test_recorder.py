@@ -31,7 +31,7 @@ class Context:
 
 def _keeper(folder: Path, **facts: Any) -> SessionRecorder:
     folder.mkdir(exist_ok=True)
-    update_metadata(folder, {"session_id": "s"}, create=True)
+    update_metadata(folder, {"session_id": "s"})
     return SessionRecorder(folder, Redactor([]), {"session_id": "s", **facts})
 
 

@@ -186,21 +186,6 @@ def test_no_child_of_a_budget_that_is_used_up() -> None:
     assert refused.value.limit == "tokens"
 
 
-def test_what_remains_is_by_the_tightest_limit() -> None:
-    """Of everything that is limited here or above it is known how much is left, never less than nothing."""
-    now = [10.0]
-    root = SessionBudget({"seconds": 30, "tokens": 100}, clock=lambda: now[0])
-    now[0] = 20.0
-    child = root.child({"seconds": 40, "tokens": 20})
-    child.add_usage({"output_tokens": 15})
-    assert (child.remaining("seconds"), child.remaining("tokens"), child.remaining("usd")) == (20.0, Decimal(5), None)
-    assert root.remaining("tokens") == 85
-    child.add_usage({"output_tokens": 15})
-    now[0] = 90.0
-    assert (child.remaining("seconds"), child.remaining("tokens")) == (0.0, Decimal(0))
-    assert SessionBudget({}).remaining("seconds") is None
-
-
 def test_rows_do_not_grow_without_end() -> None:
     """A session that starts children without end keeps who used how much by agent, and nothing is lost."""
     root = SessionBudget({})

@@ -16,7 +16,8 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.export import ExportFormat
-from amplifier_foundation.sessions.store import StoredSession
+from amplifier_foundation.sessions.export import export as write_export
+from amplifier_foundation.sessions.metadata import SessionSummary
 from amplifier_kit.guard.invisible_characters import printable_json
 
 _FORMATS: Final[dict[str, ExportFormat]] = {"md": "md", "json": "json", "jsonl": "jsonl", "tar": "tar.gz"}
@@ -47,25 +48,24 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
     In md, json and jsonl secrets are masked; tar has the files as they are.
     """
     app = current_app()
-    store, found = found_session(app, session)
-    opened = store.open(found)
+    _, found = found_session(app, session)
     if output == _STDOUT:
-        app.warn(_to_stdout(opened, _FORMATS[form or "md"]))
+        app.warn(_to_stdout(found, _FORMATS[form or "md"]))
         return
     target = expanded(output) if output else Path()
     chosen = _FORMATS[form] if form else None if output and not target.is_dir() and target.suffix else "md"
-    written = opened.export(target, chosen, overwrite=force)
+    written = write_export(found, target, chosen, overwrite=force)
     app.warn(written.warnings)
     click.echo(written.path)
 
 
-def _to_stdout(session: StoredSession, form: ExportFormat) -> tuple[str, ...]:
+def _to_stdout(session: SessionSummary, form: ExportFormat) -> tuple[str, ...]:
     """Write the export to standard output, without what would steer a terminal; return what should be said."""
     if form == "tar.gz" and sys.stdout.isatty():
         raise click.UsageError("an archive is not for the terminal: name a file with -o, or pipe it")
     out = sys.stdout.buffer
     with tempfile.TemporaryDirectory() as folder:
-        written = session.export(Path(folder) / f"session.{form}", form)
+        written = write_export(session, Path(folder) / f"session.{form}", form)
         if form == "tar.gz":
             with open(written.path, "rb") as file:
                 shutil.copyfileobj(file, out)

@@ -10,7 +10,7 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.records import format_option, print_json
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.fork import Forked
+from amplifier_foundation.sessions.fork import Forked, fork_session
 from amplifier_foundation.sessions.store import SessionStore
 
 
@@ -40,7 +40,7 @@ def fork(
 
     app = current_app()
     store, found = found_session(app, session)
-    made = store.open(found).fork(at_turn=at_turn, at_event=at_event, include_events=not no_events)
+    made = fork_session(found.folder, at_turn=at_turn, at_event=at_event, include_events=not no_events)
     if name is not None:
         _name(store, made, name)
     app.warn(made.warnings)

@@ -10,7 +10,10 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_foundation.sessions.diagnosis import Diagnosis
+from amplifier_foundation.sessions.diagnosis import Diagnosis, diagnose
+from amplifier_foundation.sessions.diagnosis import repair as repair_session
+from amplifier_foundation.sessions.diagnosis import rewind as rewind_session
+from amplifier_foundation.sessions.transcript import load_history
 
 
 @click.command()
@@ -30,11 +33,11 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     for other programs that read the file, and for going back.
     """
     app = current_app()
-    store, found = found_session(app, session)
-    opened = store.open(found)
-    history, diagnosis = opened.history(), opened.diagnose()
+    _, found = found_session(app, session)
+    history = load_history(found.folder)
+    diagnosis = diagnose(history.messages)
     problems = [*(text for text in (found.damaged, found.warning) if text), *history.problems]
-    repaired = opened.rewind() if is_rewind else opened.repair()
+    repaired = rewind_session(found.folder) if is_rewind else repair_session(found.folder)
     if output_format == "json":
         facts: dict[str, object] = {"status": diagnosis.status, "failure_modes": diagnosis.failure_modes}
         facts |= {"orphaned_tool_ids": diagnosis.orphaned_tool_ids, "misplaced_tool_ids": diagnosis.misplaced_tool_ids}

@@ -58,8 +58,8 @@ def restore(
         raise click.UsageError("CHECKPOINT, --list and --last-turn: give one of them")
 
     app = current_app()
-    store, found = found_session(app, session)
-    checkpoints = store.open(found).checkpoints
+    _, found = found_session(app, session)
+    checkpoints = Checkpoints(found.folder)
     if checkpoint is None and not last_turn:
         _print_list(app, found.id, checkpoints.list(), output_format)
         app.warn(checkpoints.problems)

@@ -24,8 +24,10 @@ from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
 from amplifier_core.plan import MODULE_SECTIONS
-from amplifier_foundation.sessions.checkpoints import CheckpointError
-from amplifier_foundation.sessions.metadata import SessionSummary
+from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
+from amplifier_foundation.sessions.cleanup import folder_bytes
+from amplifier_foundation.sessions.log import is_running
+from amplifier_foundation.sessions.metadata import SessionSummary, current_metadata, load_record
 from amplifier_foundation.sessions.store import SessionStore
 from amplifier_kit.engine.usage import UsageRecord
 
@@ -65,7 +67,9 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
     known = _known(store, found)
     messages: list[dict[str, Any]] | None = None
     if with_transcript:
-        history = store.open(found).history()
+        from amplifier_foundation.sessions.transcript import load_history
+
+        history = load_history(found.folder)
         known.problems += history.problems
         messages = history.messages
     if output_format == "json":
@@ -79,24 +83,23 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
 
 
 def _known(store: SessionStore, session: SessionSummary) -> _Known:
-    opened = store.open(session)
-    metadata = opened.current_metadata()
+    metadata = current_metadata(session.folder)
     problems = [text for text in (session.damaged, session.warning) if text]
     family = [one for one in store.list(tree_of=session) if one.parent_id == session.id]
     family.sort(key=lambda one: (one.created or one.updated, one.id))
     problems += store.warnings
-    made_of, problem = opened.record()
+    made_of, problem = load_record(session.folder)
     problems += [problem] if problem else []
     try:
-        checkpoints = sum(one.restored_to is None and not one.is_undone for one in opened.checkpoints.list())
+        checkpoints = sum(one.restored_to is None and not one.is_undone for one in Checkpoints(session.folder).list())
     except CheckpointError as error:
         checkpoints = 0
         problems.append(str(error))
     return _Known(
         session,
         metadata,
-        "running" if opened.is_running else "cut off" if metadata.get("incremental") else "idle",
-        opened.bytes,
+        "running" if is_running(session.folder) else "cut off" if metadata.get("incremental") else "idle",
+        folder_bytes(session.folder),
         made_of,
         [one for one in family if one.is_child],
         [one for one in family if not one.is_child],

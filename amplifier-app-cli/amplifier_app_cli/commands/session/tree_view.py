@@ -129,9 +129,9 @@ def _described(session: SessionSummary, shown: str, words: EndingReader, *, is_s
     from amplifier_app_cli.commands.session.facts import cost_text, is_fork, title, when, when_short
     from amplifier_app_cli.ui.layout import counted
     from amplifier_app_cli.ui.table import shortened
-    from amplifier_foundation.sessions.store import StoredSession
+    from amplifier_foundation.sessions.metadata import current_metadata
 
-    facts = StoredSession(session.folder).current_metadata()
+    facts = current_metadata(session.folder)
     moment = when_short(session.updated) if is_short else when(session.updated)
     numbers = f"{moment} {counted(session.turn_count, 'turn')} {cost_text(facts)}"
     # What a child inherits of its parent's conversation says nothing about the child.
@@ -157,9 +157,9 @@ def _record(
     session: SessionSummary, below: dict[_Key, list[SessionSummary]], seen: set[_Key], words: EndingReader
 ) -> dict[str, Any]:
     from amplifier_app_cli.commands.session.facts import record_of
-    from amplifier_foundation.sessions.store import StoredSession
+    from amplifier_foundation.sessions.metadata import current_metadata
 
     seen.add(_key(session))
     further = [one for one in below.get(_key(session), ()) if _key(one) not in seen]
-    record = {**record_of(session, StoredSession(session.folder).current_metadata()), "end": _ending(session, words)}
+    record = {**record_of(session, current_metadata(session.folder)), "end": _ending(session, words)}
     return {**record, "children": [_record(one, below, seen, words) for one in further]}
