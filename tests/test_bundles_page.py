@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from amplifier_foundation.bundles.checks import AGENT_KEYS, BUNDLE_KEYS, MODULE_KEYS, SPAWN_KEYS, TOP_LEVEL_KEYS
+from amplifier_foundation.bundles.checks import (
+    AGENT_FIELDS,
+    BUNDLE_FIELDS,
+    MODULE_FIELDS,
+    SPAWN_FIELDS,
+    TOP_LEVEL_FIELDS,
+)
 from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE, shipped_bundles, shipped_skills
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "bundles.md").read_text(encoding="utf-8")
@@ -31,15 +37,15 @@ def _named(folder: str) -> list[str]:
 
 def test_the_tables_of_keys_are_whole() -> None:
     """Every key that a bundle, a module entry or an agent may have is in its table, and no other."""
-    assert set(_column("Keys", "Top-level key")) == {*TOP_LEVEL_KEYS} - WITHOUT_EFFECT
-    assert set(_column("Keys", "Key of a module entry")) == set(MODULE_KEYS)
-    assert {*_column("Agents", "Key of an agent")} == {*AGENT_KEYS} - {"name"}  # which is told with `meta`
+    assert set(_column("Keys", "Top-level key")) == {*TOP_LEVEL_FIELDS} - WITHOUT_EFFECT
+    assert set(_column("Keys", "Key of a module entry")) == set(MODULE_FIELDS)
+    assert {*_column("Agents", "Key of an agent")} == {*AGENT_FIELDS} - {"name"}  # which is told with `meta`
 
 
 def test_keys_of_parts_are_told() -> None:
     """What stands under `bundle` and under `spawn` is told with them, and what does nothing is said to do nothing."""
     keys = _section("Keys")
-    assert {key for key in (*BUNDLE_KEYS, *SPAWN_KEYS) if f"`{key}" not in keys} == set()
+    assert {key for key in (*BUNDLE_FIELDS, *SPAWN_FIELDS) if f"`{key}" not in keys} == set()
     assert {key for key in WITHOUT_EFFECT if f"`{key}`" not in keys.partition("\n\n")[2]} == set()
 
 

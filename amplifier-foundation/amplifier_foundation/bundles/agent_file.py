@@ -14,28 +14,22 @@ are kept as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from amplifier_foundation.bundles.anchors import anchor_sources
 from amplifier_foundation.bundles.bundle import BundleError
-from amplifier_foundation.bundles.checks import AGENT_KEYS, check_bundle
+from amplifier_foundation.bundles.checks import AGENT, context_files
 from amplifier_foundation.bundles.layer import Owner
 from amplifier_foundation.documents import Document, read_document
-from amplifier_foundation.errors import DocumentError, did_you_mean
+from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import copied
+from amplifier_foundation.shapes import Keys, Problems, Shape, fields, list_of, mapping, text
 
 __all__ = ["AgentError", "agent_definition", "check_agent", "load_agent_file", "missing_texts"]
 
 _META_KEYS: Final = ("name", "description", "model_role")
-_PREFERENCE_KEYS: Final = ("provider", "model", "config")
-#: The sections that an agent has in common with a bundle, checked as those of a bundle.
-_PLAN_KEYS: Final[tuple[str, ...]] = ("session", "providers", "tools", "hooks", "spawn", "context")
 _SLIP: Final = 0.8
-
-Keys = tuple[str | int, ...]
-Tell = Callable[[Keys, str], None]
 
 
 class AgentError(BundleError):
@@ -65,10 +59,7 @@ def load_agent_file(
         document = read_document(path)
     except DocumentError as error:
         raise AgentError(str(error)) from error
-    faults: list[str] = []
-    _check_file(document, owner, faults, warnings)
-    if faults:
-        raise AgentError("\n".join(dict.fromkeys(faults)))
+    warnings += _check_file(document, owner)
     definition = agent_definition(document.data)
     if document.body:
         definition["instruction"] = document.body
@@ -95,90 +86,66 @@ def agent_definition(data: Mapping[str, Any]) -> dict[str, Any]:
 def missing_texts(definition: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with a whole definition that lacks what every agent should have."""
     lacks = {
-        "description": "whoever delegates is told nothing of it",
-        "instruction": "it is told nothing itself",
+        "description": "other agents cannot know when to call it",
+        "instruction": "it does not know what to do",
     }
     return [f"the agent has no {key}: {why}" for key, why in lacks.items() if not definition.get(key)]
 
 
-def check_agent(data: Mapping[str, Any], fault: Tell, unknown: Tell, warn: Tell) -> None:
-    """Check the values that only agents have, in a file or in a bundle; tells keys and text of each fault."""
-    meta = data.get("meta")
-    _check_texts(data, (*_META_KEYS, "instruction"), (), fault)
-    _check_texts(meta if isinstance(meta, Mapping) else {}, _META_KEYS, ("meta",), fault)
-    agents = data.get("agents")
-    names = agents if isinstance(agents, list) else []
-    if isinstance(agents, Mapping):
-        text = "'agents' of an agent says which agents it may call ('all', 'none' or a list): a mapping has no effect"
-        warn(("agents",), text)
-    elif not all(isinstance(name, str) for name in names) or (not isinstance(agents, list) and not _is_access(agents)):
-        fault(("agents",), f"'agents' must be 'all', 'none' or a list of names, got {agents!r}")
-    _check_preferences(data.get("provider_preferences"), fault, unknown)
+def check_agent(data: Mapping[str, Any], problems: Problems) -> None:
+    """Check the values that only agents have, in a file or in a bundle."""
+    for key, shape in _ONLY_OF_AGENTS.items():
+        if data.get(key) is not None:
+            shape(data[key], (key,), problems)
 
 
-def _is_access(agents: Any) -> bool:
-    return agents is None or agents in ("all", "none")
+def _access(value: Any, at: Keys, problems: Problems) -> None:
+    names = "'agents' of an agent says which agents it may call ('all', 'none' or a list)"
+    if isinstance(value, Mapping):
+        problems.warn(at, f"{names}: a mapping has no effect")
+        return
+    is_list = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    problems.expect(is_list or value in ("all", "none"), "'all', 'none' or a list of names", value, at)
 
 
-def _check_texts(data: Mapping[str, Any], keys: tuple[str, ...], at: Keys, fault: Tell) -> None:
-    for key in keys:
-        if data.get(key) is not None and not isinstance(data[key], str):
-            fault((*at, key), f"{key!r} must be a text, got {data[key]!r}")
-
-
-def _check_file(document: Document, owner: Owner, faults: list[str], warnings: list[str]) -> None:
-    data = document.data
-    doubtful = warnings if owner == "fetched" else faults
-    for key in data:
-        if key not in AGENT_KEYS:
-            hint = did_you_mean(key, list(AGENT_KEYS))
-            doubtful.append(f"{document.where(key)}: unknown key {key!r} of an agent: {hint}")
-    if document.body and data.get("instruction"):
-        where = document.where("instruction")
-        faults.append(f"{where}: 'instruction' is given twice: here and as the text of the file; keep one of them")
-    _check_meta(document, faults, doubtful)
-    try:
-        part = {key: data[key] for key in _PLAN_KEYS if key in data}
-        warnings += check_bundle(replace(document, data=part), owner)
-    except BundleError as error:
-        faults.append(str(error))
-
-    def told(texts: list[str]) -> Tell:
-        return lambda keys, text: texts.append(f"{document.where(*keys)}: {text}")
-
-    check_agent(data, told(faults), told(doubtful), told(warnings))
-
-
-def _check_meta(document: Document, faults: list[str], doubtful: list[str]) -> None:
+def _meta(value: Any, at: Keys, problems: Problems) -> None:
+    """Check the keys of `meta` that count; others are the author's own unless they look mistyped."""
     import difflib
 
-    meta = document.data.get("meta")
-    if meta is None:
+    if not problems.expect(isinstance(value, Mapping), "a mapping", value, at):
         return
-    if not isinstance(meta, Mapping):
-        faults.append(f"{document.where('meta')}: 'meta' must be a mapping, got {type(meta).__name__}")
-        return
-    for key in meta:
-        near = difflib.get_close_matches(str(key), [name for name in _META_KEYS if name not in meta], 1, _SLIP)
-        if key not in _META_KEYS and near:
-            doubtful.append(f"{document.where('meta', key)}: unknown key {key!r} in meta: did you mean {near[0]!r}?")
+    for key, item in value.items():
+        near = difflib.get_close_matches(str(key), [name for name in _META_KEYS if name not in value], 1, _SLIP)
+        if key in _META_KEYS:
+            problems.expect(item is None or isinstance(item, str), "text", item, (*at, key))
+        elif near:
+            problems.unknown((*at, key), f"unknown key {key!r} in meta: did you mean {near[0]!r}?")
 
 
-def _check_preferences(preferences: Any, fault: Tell, unknown: Tell) -> None:
-    at: Keys = ("provider_preferences",)
-    if preferences is not None and not isinstance(preferences, list):
-        fault(at, f"'provider_preferences' must be a list, got {type(preferences).__name__}")
-        return
-    for index, preference in enumerate(preferences or ()):
-        place = f"provider_preferences[{index}]"
-        if not isinstance(preference, Mapping) or not isinstance(preference.get("provider"), str):
-            fault((*at, index), f"{place} must be a mapping with a 'provider', got {preference!r}")
-            continue
-        for key in preference:
-            if key not in _PREFERENCE_KEYS:
-                hint = did_you_mean(key, list(_PREFERENCE_KEYS))
-                unknown((*at, index, key), f"unknown key {key!r} in {place}: {hint}")
-        if preference.get("model") is not None and not isinstance(preference["model"], str):
-            fault((*at, index, "model"), f"{place}.model must be a text, got {preference['model']!r}")
-        if preference.get("config") is not None and not isinstance(preference["config"], Mapping):
-            fault((*at, index, "config"), f"{place}.config must be a mapping, got {preference['config']!r}")
+def _preference(value: Any, at: Keys, problems: Problems) -> None:
+    has_provider = isinstance(value, Mapping) and isinstance(value.get("provider"), str)
+    if problems.expect(has_provider, "a mapping with a 'provider'", value, at):
+        fields({"provider": text, "model": text, "config": mapping})(value, at, problems)
+
+
+_ONLY_OF_AGENTS: Final[Mapping[str, Shape]] = {
+    **dict.fromkeys((*_META_KEYS, "instruction"), text),
+    "meta": _meta,
+    "agents": _access,
+    "provider_preferences": list_of(_preference),
+}
+
+
+def _check_file(document: Document, owner: Owner) -> list[str]:
+    """Return warnings; raises AgentError with all faults."""
+    problems = Problems(document.where, is_lenient=owner == "fetched")
+    data = document.data
+    AGENT(data, (), problems)
+    if data.get("context") is not None:
+        context_files(data["context"], ("context",), problems)
+    if document.body and data.get("instruction"):
+        problems.fault(("instruction",), "'instruction' is given twice: here and as the text of the file; keep one")
+    check_agent(data, problems)
+    if problems.faults:
+        raise AgentError("\n".join(problems.faults))
+    return problems.warnings

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from amplifier_foundation.bundles.agent_file import (
     AgentError,
-    Tell,
     agent_definition,
     check_agent,
     load_agent_file,
@@ -24,6 +23,7 @@ from amplifier_foundation.bundles.layer import Layer, Owner
 from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.paths import Home
+from amplifier_foundation.shapes import Problems
 
 #: The key of an agent that cannot be used: its faults, one in a line.
 UNUSABLE: Final = "unusable"
@@ -151,14 +151,11 @@ class _Roster:
 
     def _check(self, name: str, inline: Mapping[str, Any], where: str, owner: Owner) -> None:
         """Check what bundles do not check in their inline definitions; raise AgentError with all faults."""
-        faults: list[str] = []
-
-        def told(texts: list[str]) -> Tell:
-            return lambda keys, text: texts.append(f"{where}: agent {name!r}: {text}")
-
-        check_agent(inline, told(faults), told(self.warnings if owner == "fetched" else faults), told(self.warnings))
-        if faults:
-            raise AgentError("\n".join(faults))
+        problems = Problems(lambda *keys: f"{where}: agent {name!r}", is_lenient=owner == "fetched")
+        check_agent(inline, problems)
+        self.warnings.extend(problems.warnings)
+        if problems.faults:
+            raise AgentError("\n".join(problems.faults))
 
     def _load(self, file: Path, root: Path) -> dict[str, Any]:
         owner = agent_owner(file, self.project, self.home)

@@ -1,4 +1,4 @@
-"""Remember which commit and which content every fetched source of a bundle resolved to: the `bundle.lock` file."""
+"""Read and write `bundle.lock`: the commit and the content of every fetched source of a bundle."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
+from amplifier_foundation.errors import DocumentError, FoundationError
 from amplifier_foundation.files import make_private, replace_file
 from amplifier_foundation.paths import Home
+from amplifier_foundation.shapes import Keys, Problems, anything, fields, mapping_of, text
 from amplifier_foundation.sources.fetched import Pin
 from amplifier_kit.guard.private_files import read_regular
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
 
 _VERSION = 1
-_KEYS = ["version", "bundle", "sources"]
-_PIN_KEYS = ["commit", "sha256"]
 _MODE = 0o644  # it is shared with the project's other files, and holds no secret
 
 
@@ -173,52 +172,44 @@ def _parsed(path: Path, content: bytes) -> BundleLock:
         raise LockError(f"{path}:{error.lineno}: malformed JSON: {error.msg}{_ADVICE}") from error
     except (UnicodeDecodeError, RecursionError) as error:
         raise LockError(f"{path}:1: not a lock file: {error}{_ADVICE}") from error
-    for keys, fault in _faults(data):
-        raise LockError(f"{path}:{_line(path, content, keys)}: {fault}{_ADVICE}")
+    problems = Problems(lambda *keys: f"{path}:{_line(path, content, keys)}")
+    _check(data, problems)
+    if problems.faults:
+        raise LockError(f"{problems.faults[0]}{_ADVICE}")
     sources = {uri: Pin(pin["commit"], pin["sha256"]) for uri, pin in data["sources"].items()}
     return BundleLock(path, data["bundle"], sources)
 
 
-_ADVICE = ": take the file from your version control, or delete it to pin anew what is fetched next"
+_ADVICE = ": restore the file from version control, or delete it to pin what is fetched next"
 
 
-def _faults(data: Any) -> list[tuple[tuple[str, ...], str]]:
-    """Return what is wrong, each with the keys that lead to it."""
-    if not isinstance(data, dict):
-        return [((), f"must be a mapping, got {type(data).__name__}")]
-    version = data.get("version")
-    if isinstance(version, int) and not isinstance(version, bool) and version > _VERSION:
-        return [(("version",), f"written by a newer version (format {version}, known: {_VERSION}): update the program")]
-    if version != _VERSION or isinstance(version, bool):
-        return [(("version",), f"'version' must be {_VERSION}, got {version!r}")]
-    for key in data:
-        if key not in _KEYS:
-            return [((key,), f"unknown key {key!r}: {did_you_mean(key, _KEYS)}")]
-    if not isinstance(data.get("bundle"), str):
-        return [(("bundle",), "'bundle' must be the name of the bundle")]
-    sources = data.get("sources")
-    if not isinstance(sources, dict):
-        return [(("sources",), "'sources' must be a mapping of URIs")]
-    return [(("sources", uri), fault) for uri, pin in sources.items() for fault in _pin_faults(uri, pin)]
+def _check(data: Any, problems: Problems) -> None:
+    version = data.get("version") if isinstance(data, dict) else _VERSION
+    if type(version) is int and version > _VERSION:
+        newer = f"written by a newer version (format {version}, known: {_VERSION}): update the program"
+        problems.fault(("version",), newer)
+    elif type(version) is not int or version != _VERSION:
+        problems.fault(("version",), f"'version' must be {_VERSION}, got {version!r}")
+    elif problems.expect(isinstance(data, dict), "a mapping", data, ()):
+        fields({"version": anything, "bundle": text, "sources": mapping_of(_pin)})(data, (), problems)
+        for key in ("bundle", "sources"):
+            problems.expect(data.get(key) is not None, "set", data.get(key), (key,))
 
 
-def _pin_faults(uri: str, pin: Any) -> list[str]:
-    if not isinstance(pin, dict):
-        return [f"the pin of {uri} must be a mapping, got {type(pin).__name__}"]
-    faults = [f"unknown key {key!r} of {uri}: {did_you_mean(key, _PIN_KEYS)}" for key in pin if key not in _PIN_KEYS]
-    commit, sha256 = pin.get("commit"), pin.get("sha256")
-    if "commit" not in pin or not (commit is None or _is_hex(commit, 40, 64)):
-        faults.append(f"'commit' of {uri} must be null or 40 hex digits, got {commit!r}")
-    if not _is_hex(sha256, 64):
-        faults.append(f"'sha256' of {uri} must be 64 hex digits, got {sha256!r}")
-    return faults
+def _pin(value: Any, at: Keys, problems: Problems) -> None:
+    if problems.expect(isinstance(value, dict), "a mapping", value, at):
+        fields({"commit": anything, "sha256": anything})(value, at, problems)
+        commit, sha256 = value.get("commit"), value.get("sha256")
+        is_commit = "commit" in value and (commit is None or _is_hex(commit, 40, 64))
+        problems.expect(is_commit, "null or 40 hex digits", commit, (*at, "commit"))
+        problems.expect(_is_hex(sha256, 64), "64 hex digits", sha256, (*at, "sha256"))
 
 
 def _is_hex(value: Any, *lengths: int) -> bool:
     return isinstance(value, str) and len(value) in lengths and all(char in "0123456789abcdef" for char in value)
 
 
-def _line(path: Path, content: bytes, keys: tuple[str, ...]) -> int:
+def _line(path: Path, content: bytes, keys: tuple[str | int, ...]) -> int:
     """Return the line of an entry: JSON that has parsed is YAML too, and our YAML reader knows lines."""
     from amplifier_foundation.documents import parse_document
 

@@ -1,25 +1,16 @@
-"""Check settings: a mistyped key is an error with a hint, not a setting that does nothing.
-
-A table of checks and not pydantic models: commands that only read settings would import pydantic and build the models,
-which takes longer than all the rest of them.
-"""
+"""Check settings: a mistyped key is an error with a hint, not a setting that does nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.merge import module_key
 from amplifier_foundation.settings.scopes import SettingsError
+from amplifier_foundation.shapes import Keys, Problems, anything, dotted, fields, filled_text, list_of, mapping_of
 
 if TYPE_CHECKING:
     from amplifier_foundation.settings.settings import Settings
-
-#: Returns `file:line` of the entry that keys lead to.
-Where = Callable[..., str]
-#: Checks one value; `at` are the keys that lead to it.
-Check = Callable[[Any, tuple[str | int, ...], Where], None]
 
 #: Sections that are kept as they are and not checked: the published program writes them.
 KEPT: Final = ("routing", "configurator", "updates")
@@ -29,26 +20,16 @@ _UNUSED_MODULES: Final = ("orchestrators", "contexts", "agents")
 _NEAR: Final = 0.75
 
 
-def check_settings(data: Mapping[str, Any], where: Where) -> tuple[dict[str, Any], list[str]]:
+def check_settings(data: Mapping[str, Any], where: Callable[..., str]) -> tuple[dict[str, Any], list[str]]:
     """Return the settings without empty sections, and warnings.
 
-    Raises SettingsError, naming file and line, for an unknown key and for a value of the wrong kind. An empty section
+    Raises SettingsError, with file and line of each unknown key and each value of the wrong kind. An empty section
     is one whose keys are all commented out: it takes nothing away from weaker scopes.
     """
-    checks: dict[str, Check] = {
-        "bundle": _fields(active=_text_or_null, app=_list_of(_text), added=_mapping_of(_text)),
-        "config": _fields(providers=_list_of(_module_entry), notifications=_anything),
-        "modules": _fields(
-            providers=_list_of(_module_entry),
-            tools=_list_of(_module_entry),
-            hooks=_list_of(_module_entry),
-            **dict.fromkeys(_UNUSED_MODULES, _anything),
-        ),
-        "overrides": _mapping_of(_fields(source=_text, config=_mapping_of(_anything))),
-        "sources": _fields(modules=_mapping_of(_text), bundles=_mapping_of(_text)),
-        **dict.fromkeys(KEPT, _anything),
-    }
-    _fields(**checks)(data, (), where)
+    problems = Problems(where)
+    _SETTINGS(data, (), problems)
+    if problems.faults:
+        raise SettingsError("\n".join(problems.faults))
     return _without_empty_sections(data), _unused(data, where)
 
 
@@ -77,7 +58,7 @@ def _without_empty(mapping: Mapping[str, Any], but: str | None = None) -> dict[s
     return {key: value for key, value in mapping.items() if value is not None or key == but}
 
 
-def _unused(data: Mapping[str, Any], where: Where) -> list[str]:
+def _unused(data: Mapping[str, Any], where: Callable[..., str]) -> list[str]:
     return [
         f"{where('modules', name)}: `modules.{name}` is kept but not used: name such modules in a bundle"
         for name in _UNUSED_MODULES
@@ -85,84 +66,31 @@ def _unused(data: Mapping[str, Any], where: Where) -> list[str]:
     ]
 
 
-def _fields(**checks: Check) -> Check:
-    """Return a check for a mapping with these keys and no others."""
-
-    def check(value: Any, at: tuple[str | int, ...], where: Where) -> None:
-        if value is None:
-            return
-        _need(isinstance(value, Mapping), "a mapping", value, at, where)
-        for key, item in value.items():
-            if key not in checks:
-                hint = did_you_mean(key, list(checks))
-                raise SettingsError(f"{where(*at, key)}: unknown key {_dotted((*at, key))!r}: {hint}")
-            if item is not None:
-                checks[key](item, (*at, key), where)
-
-    return check
-
-
-def _mapping_of(each: Check) -> Check:
-    def check(value: Any, at: tuple[str | int, ...], where: Where) -> None:
-        _need(isinstance(value, Mapping), "a mapping", value, at, where)
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise SettingsError(
-                    f"{where(*at, key)}: the key {key!r} in `{_dotted(at)}` must be text, got {_kind(key)}: "
-                    "put it in quotes"
-                )
-            each(item, (*at, key), where)
-
-    return check
-
-
-def _list_of(each: Check) -> Check:
-    def check(value: Any, at: tuple[str | int, ...], where: Where) -> None:
-        _need(isinstance(value, list), "a list", value, at, where)
-        for index, item in enumerate(value):
-            each(item, (*at, index), where)
-
-    return check
-
-
-def _module_entry(value: Any, at: tuple[str | int, ...], where: Where) -> None:
-    _need(isinstance(value, Mapping), "a mapping with `module`", value, at, where)
-    _fields(module=_text, id=_text, instance_id=_text, source=_text, config=_mapping_of(_anything))(value, at, where)
+def _module_entry(value: Any, at: Keys, problems: Problems) -> None:
+    if not problems.expect(isinstance(value, Mapping), "a mapping with `module`", value, at):
+        return
+    _MODULE_FIELDS(value, at, problems)
     if module_key(value) is None:
-        raise SettingsError(f"{where(*at)}: the entry `{_dotted(at)}` has neither `module` nor `id`: say which module")
+        problems.fault(at, f"the entry '{dotted(at)}' has neither `module` nor `id`: say which module")
 
 
-def _text(value: Any, at: tuple[str | int, ...], where: Where) -> None:
-    _need(isinstance(value, str) and bool(value.strip()), "text", value, at, where)
-
-
-def _text_or_null(value: Any, at: tuple[str | int, ...], where: Where) -> None:
-    if value is not None:
-        _text(value, at, where)
-
-
-def _anything(value: Any, at: tuple[str | int, ...], where: Where) -> None:
-    """Accept any value: the module that it is for checks it."""
-
-
-def _need(holds: bool, wanted: str, value: Any, at: tuple[str | int, ...], where: Where) -> None:
-    """Raise SettingsError unless it holds; the value is not shown, for it may be a secret in the wrong place."""
-    if not holds:
-        place = f"`{_dotted(at)}`" if at else "the file"
-        raise SettingsError(f"{where(*at)}: {place} must be {wanted}, got {_kind(value)}")
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if isinstance(value, str) and not value.strip():
-        return "empty text"
-    names = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "a mapping"}
-    return names.get(type(value), type(value).__name__)
-
-
-def _dotted(at: tuple[Any, ...]) -> str:
-    return ".".join(str(key) for key in at)
+_MODULE_FIELDS: Final = fields(
+    {**dict.fromkeys(("module", "id", "instance_id", "source"), filled_text), "config": mapping_of(anything)}
+)
+_OVERRIDE: Final = fields({"source": filled_text, "config": mapping_of(anything)})
+_MODULES: Final = list_of(_module_entry)
+_SETTINGS: Final = fields(
+    {
+        "bundle": fields({"active": filled_text, "app": list_of(filled_text), "added": mapping_of(filled_text)}),
+        "config": fields({"providers": _MODULES, "notifications": anything}),
+        "modules": fields(
+            {**dict.fromkeys(("providers", "tools", "hooks"), _MODULES), **dict.fromkeys(_UNUSED_MODULES, anything)}
+        ),
+        "overrides": mapping_of(_OVERRIDE),
+        "sources": fields({"modules": mapping_of(filled_text), "bundles": mapping_of(filled_text)}),
+        **dict.fromkeys(KEPT, anything),
+    }
+)
 
 
 # -- overrides of modules that do not exist --

@@ -94,7 +94,7 @@ def test_byte_order_marks_and_crlf_change_no_line(tmp_path: Path, shape: str) ->
     text = "---\nmeta:\n  name: a\n\ntoools: []\n---\nDo."
     content = text.replace("\n", "\r\n").encode() if shape != "bom" else text.encode()
     path = put(tmp_path / "zoë a.md", b"\xef\xbb\xbf" * (shape != "crlf") + content)
-    with pytest.raises(AgentError, match=r"zoë a\.md:5: unknown key 'toools' of an agent: did you mean 'tools'\?"):
+    with pytest.raises(AgentError, match=r"zoë a\.md:5: unknown key 'toools': did you mean 'tools'\?"):
         load(path)
     definition, warnings = load(path, "fetched")
     assert (definition["name"], definition["instruction"]) == ("a", "Do.")
@@ -105,24 +105,24 @@ def test_byte_order_marks_and_crlf_change_no_line(tmp_path: Path, shape: str) ->
 @pytest.mark.parametrize(
     ("front", "fault"),
     [
-        ("meta: explorer", ":2: 'meta' must be a mapping, got str"),
+        ("meta: explorer", ":2: 'meta' must be a mapping, got text"),
         ("meta:\n  descripton: x", ":3: unknown key 'descripton' in meta: did you mean 'description'?"),
-        ("meta:\n  description: [x]", ":3: 'description' must be a text, got ['x']"),
-        ("model_role: [fast]", ":2: 'model_role' must be a text"),
-        ("agents: some", ":2: 'agents' must be 'all', 'none' or a list of names, got 'some'"),
+        ("meta:\n  description: [x]", ":3: 'meta.description' must be text, got a list"),
+        ("model_role: [fast]", ":2: 'model_role' must be text"),
+        ("agents: some", ":2: 'agents' must be 'all', 'none' or a list of names, got text"),
         ("agents: [1]", ":2: 'agents' must be"),
         ("agents: 7", ":2: 'agents' must be"),
-        ("tools: tool-x", ":2: 'tools' must be a list of modules, got str"),
+        ("tools: tool-x", ":2: 'tools' must be a list of modules, got text"),
         ("tools:\n  - module: x\n    confg: {}", ":4: unknown key 'confg' in tools[0]: did you mean 'config'?"),
         ("session:\n  orchestrator: [x]", ":3: 'session.orchestrator' must be"),
-        ("provider_preferences: x", ":2: 'provider_preferences' must be a list, got str"),
-        ("provider_preferences:\n  - model: x", ":3: provider_preferences[0] must be a mapping with a 'provider'"),
+        ("provider_preferences: x", ":2: 'provider_preferences' must be a list, got text"),
+        ("provider_preferences:\n  - model: x", ":3: 'provider_preferences[0]' must be a mapping with a 'provider'"),
         (
             "provider_preferences:\n  - provider: x\n    modell: y",
             ":4: unknown key 'modell' in provider_preferences[0]: did you mean 'model'?",
         ),
-        ("provider_preferences: [{provider: x, model: 1}]", ":2: provider_preferences[0].model must be a text"),
-        ("provider_preferences: [{provider: x, config: 1}]", ":2: provider_preferences[0].config must be a mapping"),
+        ("provider_preferences: [{provider: x, model: 1}]", ":2: 'provider_preferences[0].model' must be text"),
+        ("provider_preferences: [{provider: x, config: 1}]", ":2: 'provider_preferences[0].config' must be a mapping"),
         ("instruction: also here", ":2: 'instruction' is given twice"),
         ("tools:\n  - {module: x, source: ./none}", ":3: the source './none' of 'x' is not there"),
         ("meta: [", ":3: malformed YAML"),
@@ -141,7 +141,7 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     path = put(tmp_path / "a.md", "---\nfoo: 1\nmeta: 2\nhooks: 3\nagents: 4\n---\nDo.")
     with pytest.raises(AgentError) as raised:
         load(path)
-    assert [line.split(":")[1] for line in str(raised.value).splitlines()] == ["2", "3", "4", "5"]
+    assert [line.split(":")[1] for line in str(raised.value).splitlines()] == ["2", "4", "3", "5"]
     assert raised.value.code == "agent_invalid"
 
 
@@ -304,7 +304,7 @@ def test_an_agent_without_description_is_warned_of(roster: Roster) -> None:
     put(roster.root / "agents" / "a.md", "Do.")
     roster.resolve({"a": {}})
     assert roster.warnings == [
-        f"{roster.root}/agents/a.md: the agent has no description: whoever delegates is told nothing of it"
+        f"{roster.root}/agents/a.md: the agent has no description: other agents cannot know when to call it"
     ]
 
 

@@ -81,8 +81,12 @@ def test_folder_prefers_the_markdown(tmp_path: Path) -> None:
             "session: {}\nincludes: [x]\n",
             "b.yaml:2: 'includes' cannot be resolved in a file that is read alone",
         ),
-        ("b.yaml", "tools: {a: 1}\n", "b.yaml:1: 'tools' must be a list of modules, got dict"),
-        ("b.yaml", "tools:\n  - tool-x\n", "b.yaml:2: tools[0] must be a mapping with a 'module', got 'tool-x'"),
+        ("b.yaml", "tools: {a: 1}\n", "b.yaml:1: 'tools' must be a list of modules, got a mapping"),
+        (
+            "b.yaml",
+            "tools:\n  - tool-x\n",
+            "b.yaml:2: tools[0] must be a mapping with a 'module', got text: write {module: tool-x}",
+        ),
         ("b.txt", "", "a bundle is a .md or .yaml file, not .txt"),
     ],
 )

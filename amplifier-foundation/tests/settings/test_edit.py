@@ -138,7 +138,7 @@ def test_names_with_dots_are_given_in_parts(home: Home, keys: KeyStore) -> None:
     ("key", "value", "expected"),
     [
         ("bundel.active", "x", "did you mean 'bundle'"),
-        ("bundle.active", 3, "`bundle.active` must be text, got a number"),
+        ("bundle.active", 3, "'bundle.active' must be text, got a number"),
         ("bundle.active", object(), "cannot be set to a object"),
         ("bundle.app", ["a", {1: 2}], "cannot be set to a dict"),
         ("bundle.active.more", "x", "not a mapping"),
