@@ -51,7 +51,8 @@ PLAN: dict[str, Any] = {
 
 async def times(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
     """Return how long children and the same sessions by themselves took, in milliseconds."""
-    from amplifier_foundation.children import Spawner, child_plan
+    from amplifier_foundation.children import Spawner
+    from amplifier_foundation.children.plan import child_plan
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SessionRuntime
 

@@ -1,60 +1,23 @@
 """Child sessions: a `Spawner` gives sessions the capabilities `session.spawn` and `session.resume`.
 
-Names are imported on first use: a session without children does not pay for them.
+`capabilities` has the spawner, `spawn` finds or starts the child of a call, `prepare` and `plan` compose it from its
+parent and its agent under `restrictions`, `child_session` runs it, `resume` and `results` find its answer again.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amplifier_foundation.children.capabilities import Spawner, SpawnRequest
-    from amplifier_foundation.children.errors import (
-        AgentUnknownError,
-        ChildBusyError,
-        ChildFailedError,
-        ChildRefusedError,
-        ChildUnknownError,
-        SpawnError,
-        TooDeepError,
-    )
-    from amplifier_foundation.children.plan import child_plan
-    from amplifier_foundation.children.results import child_id
-    from amplifier_foundation.children.spawn import ChildSessions
+    from amplifier_foundation.children.capabilities import Spawner
 
-_HOMES = {
-    "AgentUnknownError": "errors",
-    "ChildBusyError": "errors",
-    "ChildFailedError": "errors",
-    "ChildRefusedError": "errors",
-    "ChildSessions": "spawn",
-    "ChildUnknownError": "errors",
-    "SpawnError": "errors",
-    "SpawnRequest": "capabilities",
-    "Spawner": "capabilities",
-    "TooDeepError": "errors",
-    "child_id": "results",
-    "child_plan": "plan",
-}
-
-__all__ = [
-    "AgentUnknownError",
-    "ChildBusyError",
-    "ChildFailedError",
-    "ChildRefusedError",
-    "ChildSessions",
-    "ChildUnknownError",
-    "SpawnError",
-    "SpawnRequest",
-    "Spawner",
-    "TooDeepError",
-    "child_id",
-    "child_plan",
-]
+__all__ = ["Spawner"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    """Import the spawner on first use: reading the results of children must not import the kernel."""
+    if name != "Spawner":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    from amplifier_foundation.children.capabilities import Spawner
+
+    return Spawner

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, make_private
@@ -174,7 +174,7 @@ class Checkpoints:
     def last_turn(self, turn: int | None = None) -> Checkpoint | None:
         """Return the first checkpoint of the newest turn that wrote files and was not undone; None without one.
 
-        With `turn`: the first one of that turn or a later one.
+        With `turn`: the first one of that turn or a later one. Restoring it undoes all writes since.
         """
         self.list()
         first: Checkpoint | None = None
@@ -199,14 +199,6 @@ class Checkpoints:
             if (plan.conflicts or plan.impossible) and not force:
                 raise RestoreConflictError((*plan.conflicts, *plan.impossible))
             return self._carry_out(plan)
-
-    def undo_last_turn(self, turn: int | None = None, *, force: bool = False) -> Restored | None:
-        """Undo all writes of the last turn that wrote files; every further call undoes the turn before.
-
-        With `turn`, all writes since that turn began. Returns None if nothing was written. Raises as `restore` does.
-        """
-        first = self.last_turn(turn)
-        return None if first is None else self.restore(first.id, force=force)
 
     def _carry_out(self, plan: RestorePlan) -> Restored:
         with Restoration(plan.changes, self._store) as prepared:
@@ -389,13 +381,6 @@ class Checkpoint:
         return self.before[0].path if self.before else None
 
 
-class _Live(NamedTuple):
-    """A checkpoint that was not undone, and those before it."""
-
-    id: str
-    earlier: _Live | None
-
-
 class CheckpointLog:
     """The checkpoints of one session in order of time, in a file to which lines are appended.
 
@@ -409,9 +394,9 @@ class CheckpointLog:
         self._is_torn = False
         #: All, undone or not, by id in order of time.
         self.checkpoints: dict[str, Checkpoint] = {}
-        self._live: _Live | None = None
-        #: The chain that was live before each of them; chains share their tails.
-        self._live_before: dict[str, _Live | None] = {}
+        #: The newest one that was not undone, and which one that was before each of them.
+        self._newest: str | None = None
+        self._before: dict[str, str | None] = {}
         #: Invalid lines, as text.
         self.problems: list[str] = []
 
@@ -434,10 +419,10 @@ class CheckpointLog:
 
     def live(self) -> Iterator[Checkpoint]:
         """Yield the checkpoints that were not undone, the newest first."""
-        node = self._live
-        while node is not None:
-            yield self.checkpoints[node.id]
-            node = node.earlier
+        current = self._newest
+        while current is not None:
+            yield self.checkpoints[current]
+            current = self._before[current]
 
     def next_id(self) -> str:
         """Return the id of the next checkpoint."""
@@ -489,8 +474,8 @@ class CheckpointLog:
     def _reset(self) -> None:
         self._read_until, self._is_torn = 0, False
         self.checkpoints.clear()
-        self._live = None
-        self._live_before.clear()
+        self._newest = None
+        self._before.clear()
         self.problems.clear()
 
     def _take(self, line: bytes) -> None:
@@ -512,10 +497,10 @@ class CheckpointLog:
         if checkpoint.id in self.checkpoints:
             raise ValueError(f"there are two checkpoints {checkpoint.id}")
         target = checkpoint.restored_to
-        live = _Live(checkpoint.id, self._live) if target is None else self._live_before[target]
-        self._live_before[checkpoint.id] = self._live
+        newest = checkpoint.id if target is None else self._before[target]
+        self._before[checkpoint.id] = self._newest
         self.checkpoints[checkpoint.id] = checkpoint
-        self._live = live
+        self._newest = newest
         if target is not None:
             self._mark_undone()
 

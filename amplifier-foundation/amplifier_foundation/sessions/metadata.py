@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
+from amplifier_kit.reminders import is_reminder
 
 __all__ = [
     "Facts",
@@ -405,9 +406,7 @@ def _prompt_of(line: bytes) -> str | None:
     while found := _CONTEXT_BLOCK.match(text):
         text = text[found.end() :]
     text = " ".join(text[: _LONGEST_PROMPT * 4].split())
-    if text.startswith("<system-reminder>"):
-        return None
-    return _encodable(text[:_LONGEST_PROMPT]) or None
+    return None if is_reminder(text) else _encodable(text[:_LONGEST_PROMPT]) or None
 
 
 def _plain(content: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_foundation.policy.permissions import Permissions
+from amplifier_foundation.policy.permissions import Judgement, Permissions
 from amplifier_foundation.policy.remembered_rules import MemoryScope, RememberedRule, RememberedRules
 
 if TYPE_CHECKING:
@@ -92,29 +92,19 @@ class SessionPermissions:
 
     def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str, AnsweredBy, str]:
         """Return the verdict on an action, its reason, its rule, and the command, path or host that it is about."""
-        judged = self.current.judge(action, self._located(details))
+        judged = self.judge(action, details)
         reason = judged.reason
         if judged.verdict == "deny" and judged.rule is None:
             reason = f"{reason}: `amplifier policy explain` says what would allow {action}"
         return judged.verdict, reason, judged.answered_by, " ".join(judged.what.splitlines())
 
-    def allowing_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
-        """Return the rule that allows an action, in the form of the log; None if no rule does."""
-        judged = self.current.judge(action, self._located(details))
-        return judged.answered_by if judged.verdict == "allow" else None
-
-    def denying_rule(self, action: str, details: Mapping[str, Any]) -> AnsweredBy | None:
-        """Return the rule that denies an action, in the form of the log; None if it is not denied."""
-        judged = self.current.judge(action, self._located(details))
-        return judged.answered_by if judged.verdict == "deny" else None
-
-    def verdict(self, action: str, details: Mapping[str, Any]) -> str:
-        """Return the verdict of the current rules on an action."""
-        return self.current.judge(action, self._located(details)).verdict
+    def judge(self, action: str, details: Mapping[str, Any]) -> Judgement:
+        """Return what the current rules say about an action, and which rule decides."""
+        return self.current.judge(action, self._located(details))
 
     def is_allowed_by_person(self, action: str, details: Mapping[str, Any]) -> bool:
         """Return whether a person's rule allows an action and no other rule restricts it."""
-        judged = self.current.judge(action, self._located(details))
+        judged = self.judge(action, details)
         return judged.verdict == "allow" and judged.scope in _OF_PERSONS
 
     def suggest(self, action: str, details: Mapping[str, Any]) -> tuple[Rule, ...]:

@@ -24,7 +24,6 @@ from amplifier_foundation.plan.prepare import (
     refused,
 )
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions.metadata import RECORD
 from amplifier_foundation.sessions.resume import SavedSession
 from amplifier_foundation.trust.check import ModuleUse, UntrustedError
 
@@ -166,7 +165,7 @@ def _lost_context(recorded: Composed) -> list[str]:
 
 def _bundle_unknown(saved: SavedSession, error: BundleNotFoundError) -> BundleNotFoundError:
     """Return the error for a session without a record whose bundle is unknown here."""
-    why = next((note for note in saved.notes if RECORD in note), "it has no recorded plan")
+    why = saved.record_problem or "it has no recorded plan"
     return BundleNotFoundError(
         f"{error}\nThe session {saved.session_id} cannot be resumed with its own bundle: {why}. To use another one: "
         f"`amplifier run --resume {saved.session_id} --bundle NAME`"

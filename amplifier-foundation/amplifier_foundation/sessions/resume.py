@@ -56,6 +56,8 @@ class SavedSession:
     recorded: Composed | None = None
     #: What was repaired and what could not be read, as text.
     notes: tuple[str, ...] = ()
+    #: Why the recorded plan cannot be used, empty if it can or there is none.
+    record_problem: str = ""
 
     @property
     def bundle(self) -> str | None:
@@ -113,7 +115,7 @@ def load_session(folder: Path) -> SavedSession:
     recorded, problem = _recorded(folder)
     notes += [problem] if problem else []
     identity = str(metadata.get("session_id") or folder.name)
-    return SavedSession(identity, folder, repaired.messages, stored, metadata, recorded, tuple(notes))
+    return SavedSession(identity, folder, repaired.messages, stored, metadata, recorded, tuple(notes), problem)
 
 
 def conversation(messages: Sequence[Message]) -> list[Message]:

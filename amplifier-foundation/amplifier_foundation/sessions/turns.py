@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.engine.pairing import Violation, check_pairing, repair_pairing, tool_call_ids
+from amplifier_kit.reminders import is_reminder
 
 __all__ = [
     "OrphanedCallsError",
@@ -28,7 +29,6 @@ Message = dict[str, Any]
 #: What happens to calls without a result: complete adds one that says so, remove drops the call, error raises.
 Orphans = Literal["complete", "remove", "error"]
 
-_REMINDER: Final = "<system-reminder"
 _NOT_A_PROMPT: Final = frozenset({"hook", "goal"})
 _CALL_BLOCKS: Final = frozenset({"tool_call", "tool_use"})
 
@@ -54,7 +54,7 @@ def is_real_user_message(message: Mapping[str, Any]) -> bool:
     """Return whether a person wrote this: not a tool, a reminder, a hook or a goal in the user role."""
     if message.get("role") != "user" or message.get("tool_call_id"):
         return False
-    return _origin(message) not in _NOT_A_PROMPT and not message_text(message).lstrip().startswith(_REMINDER)
+    return _origin(message) not in _NOT_A_PROMPT and not is_reminder(message_text(message))
 
 
 def starts_turn(message: Mapping[str, Any]) -> bool:

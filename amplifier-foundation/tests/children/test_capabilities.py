@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import SpawnError
+from amplifier_foundation.children.errors import SpawnError
 
 
 @pytest.mark.parametrize("message", ["hi", None, 3, ["user", "hi"]])

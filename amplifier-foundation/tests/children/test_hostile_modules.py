@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import ChildRefusedError, child_session
+from amplifier_foundation.children import child_session
+from amplifier_foundation.children.errors import ChildRefusedError
 from amplifier_testing.loop.fakes import PlainTool
 
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.children import SpawnError, child_plan
-from amplifier_foundation.children.errors import AgentUnusableError
-from amplifier_foundation.children.plan import visible_agents
+from amplifier_foundation.children.errors import AgentUnusableError, SpawnError
+from amplifier_foundation.children.plan import child_plan, visible_agents
 from amplifier_foundation.children.restrictions import GUARDS
 
 PARENT: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import ChildBusyError, ChildUnknownError
+from amplifier_foundation.children.errors import ChildBusyError, ChildUnknownError
 
 
 def _starts(tree: Any, identity: str) -> int:

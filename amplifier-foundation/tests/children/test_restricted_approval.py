@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import create_test_coordinator
-from amplifier_foundation.children import child_plan
+from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.children.restrictions import tighten_approval
 from amplifier_foundation.settings.variables import expand
 from amplifier_module_hooks_approval._config import ApprovalConfig

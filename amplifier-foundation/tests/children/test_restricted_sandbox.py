@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.children import child_plan
+from amplifier_foundation.children.plan import child_plan
 from amplifier_kit.guard.sandbox import SandboxConfig
 
 _MODES = ("off", "auto", "required")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.children import child_plan
 from amplifier_foundation.children.errors import AgentUnusableError
+from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.children.restrictions import GUARDS, restrict
 from amplifier_kit.config import read_config
 from amplifier_module_hooks_logging._config import LogConfig

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import ChildUnknownError, SpawnError
+from amplifier_foundation.children.errors import ChildUnknownError, SpawnError
 
 
 def _resume(runtime: Any) -> Any:

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import (
+from amplifier_foundation.children.errors import (
     AgentUnknownError,
+    AgentUnusableError,
     ChildBusyError,
     ChildFailedError,
     ChildRefusedError,
     SpawnError,
     TooDeepError,
 )
-from amplifier_foundation.children.errors import AgentUnusableError
 from amplifier_foundation.sessions.origin import ChildFacts
 from amplifier_foundation.usage import BudgetError, BudgetExceededError
 from amplifier_kit.log import read_log
@@ -333,7 +333,7 @@ async def test_the_working_directory_is_that_of_the_parent(tree: Any, spawn_in: 
 
 
 def _request() -> Any:
-    from amplifier_foundation.children import SpawnRequest
+    from amplifier_foundation.children.capabilities import SpawnRequest
 
     return SpawnRequest("explorer", "Go.")
 
@@ -381,7 +381,7 @@ async def test_what_says_who_a_session_is_says_nothing_of_its_children(tree: Any
     async with tree.run() as runtime:
         first = await spawn_in(runtime)("explorer", "Go.", tool_call_id="c", parallel_group_id="g")
         plan = tree.metadata(first["session_id"])["config"]
-        from amplifier_foundation.children import child_plan
+        from amplifier_foundation.children.plan import child_plan
 
         seen.append(child_plan(plan, {}, metadata={"agent_name": "builder"})["session"]["metadata"])
     assert seen == [{"agent_name": "builder"}]

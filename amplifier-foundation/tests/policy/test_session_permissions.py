@@ -46,7 +46,7 @@ def test_defaults(of: Of) -> None:
     permissions = of()
     verdict, reason, _, subject = permissions.policy(*_MAKE)
     assert (verdict, reason, subject) == ("ask", "running a command", _MAKE[1]["tool_input"]["command"])
-    assert permissions.verdict("filesystem.read", {"tool_input": {"path": "a"}}) == "allow"
+    assert permissions.judge("filesystem.read", {"tool_input": {"path": "a"}}).verdict == "allow"
     assert permissions.problems == ()
 
 
@@ -61,26 +61,26 @@ def test_denial_without_a_rule_says_what_to_do(of: Of) -> None:
 def test_files_that_change_count_at_once(of: Of, files: dict[str, Path]) -> None:
     """A rule that is written, changed or taken away while the session runs counts from the next decision on."""
     permissions = of()
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"
     files["user"].write_text(_ALLOW, encoding="utf-8")
-    assert permissions.verdict(*_MAKE) == "allow"
+    assert permissions.judge(*_MAKE).verdict == "allow"
     files["project"].write_text(_DENY, encoding="utf-8")
-    assert permissions.verdict(*_MAKE) == "deny"
+    assert permissions.judge(*_MAKE).verdict == "deny"
     assert "not here" in permissions.policy(*_MAKE)[1]
     files["project"].unlink()
     files["user"].unlink()
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"
 
 
 def test_trust_that_is_taken_back_counts_at_once(of: Of, files: dict[str, Path], home: Home, project: Path) -> None:
     """What a project's file allows is allowed from the moment it is trusted to the moment it is not any more."""
     files["project"].write_text(_ALLOW, encoding="utf-8")
     permissions = of()
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"
     TrustStore(home).trust(project)
-    assert permissions.verdict(*_MAKE) == "allow"
+    assert permissions.judge(*_MAKE).verdict == "allow"
     TrustStore(home).revoke(project)
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"
 
 
 def test_loaded_once_while_nothing_changes(project: Path, home: Home, folder: Path, of: Of) -> None:
@@ -94,41 +94,41 @@ def test_loaded_once_while_nothing_changes(project: Path, home: Home, folder: Pa
 
     permissions = SessionPermissions(load, RememberedRules(home, project, folder))
     for _ in range(5):
-        permissions.verdict(*_MAKE)
+        permissions.judge(*_MAKE).verdict
     assert len(loads) == 1
 
 
 def test_project_may_allow_only_when_trusted(of: Of, files: dict[str, Path], home: Home, project: Path) -> None:
     """Rules of a project allow nothing unless it is trusted, for good or for this run."""
     files["project"].write_text(_ALLOW, encoding="utf-8")
-    assert of().verdict(*_MAKE) == "ask"
+    assert of().judge(*_MAKE).verdict == "ask"
     assert [problem.message for problem in of().problems] == [
         "1 rule that allows does not count: the project is not trusted"
     ]
-    assert of(trust=True).verdict(*_MAKE) == "allow"
+    assert of(trust=True).judge(*_MAKE).verdict == "allow"
     TrustStore(home).trust(project)
-    assert of().verdict(*_MAKE) == "allow"
+    assert of().judge(*_MAKE).verdict == "allow"
 
 
 def test_trust_for_a_run_ends_with_what_was_trusted(of: Of, files: dict[str, Path]) -> None:
     """What came into a project after the user trusted it for the run, by whatever way, allows nothing."""
     files["project"].write_text(_ASK.replace("make", "other"), encoding="utf-8")
     permissions = of(trust=True)
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"
     files["local"].write_text(_ALLOW, encoding="utf-8")
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"
     files["local"].unlink()
     files["project"].write_text(_ALLOW, encoding="utf-8")
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"
 
 
 def test_broken_file_tightens(of: Of, files: dict[str, Path]) -> None:
     """A file that breaks while the session runs allows nothing more than before, and is a problem with its place."""
     permissions = of()
     files["user"].write_text(_ALLOW, encoding="utf-8")
-    assert permissions.verdict(*_MAKE) == "allow"
+    assert permissions.judge(*_MAKE).verdict == "allow"
     files["user"].write_text("rules: [", encoding="utf-8")
-    assert permissions.verdict(*_MAKE) != "allow"
+    assert permissions.judge(*_MAKE).verdict != "allow"
     assert str(files["user"]) in permissions.problems[0].where
 
 
@@ -136,7 +136,7 @@ def test_file_that_cannot_be_read_tightens(of: Of, files: dict[str, Path]) -> No
     """A folder in the place of a rule file does not let anything pass that was denied or asked for."""
     files["user"].mkdir()
     permissions = of()
-    assert permissions.verdict(*_MAKE) != "allow"
+    assert permissions.judge(*_MAKE).verdict != "allow"
     assert permissions.problems
 
 
@@ -162,7 +162,7 @@ def test_rules_of_the_bundle_are_nobodys_word(of: Of) -> None:
     """What a bundle allows is not what a person has allowed."""
     hook = {"module": "hooks-approval", "config": {"rules": [{"verdict": "allow", "command": "make"}]}}
     permissions = of(trust=True, hooks=[hook])
-    assert permissions.verdict(*_MAKE) == "allow"
+    assert permissions.judge(*_MAKE).verdict == "allow"
     assert not permissions.is_allowed_by_person(*_MAKE)
 
 
@@ -171,20 +171,20 @@ def test_what_is_suggested_and_remembered_is_enough(of: Of, folder: Path) -> Non
     permissions = of()
     rules = permissions.suggest(*_MAKE)
     (kept,) = permissions.remember(rules, "session")
-    assert permissions.verdict(*_MAKE) == "allow"
+    assert permissions.judge(*_MAKE).verdict == "allow"
     assert permissions.is_allowed_by_person(*_MAKE)
     assert kept.file == folder / "policy.yaml"
     other = {"tool_name": "bash", "tool_input": {"command": "make && curl example.com"}}
-    assert permissions.verdict("process.exec", other) == "ask"
+    assert permissions.judge("process.exec", other).verdict == "ask"
     assert permissions.suggest(*_MAKE) == ()
-    assert of().verdict(*_MAKE) == "allow"  # the same session, taken up again
+    assert of().judge(*_MAKE).verdict == "allow"  # the same session, taken up again
 
 
 def test_another_session_does_not_know(of: Of, home: Home, project: Path) -> None:
     """What is remembered in one session holds in no other."""
     of().remember(of().suggest(*_MAKE), "session")
     other = SessionPermissions.of(Prepared.from_plan({}, home.path, project), home.sessions(project) / "4567")
-    assert other.verdict(*_MAKE) == "ask"
+    assert other.judge(*_MAKE).verdict == "ask"
 
 
 def test_nothing_is_suggested_where_nothing_would_help(of: Of, files: dict[str, Path]) -> None:
@@ -199,7 +199,7 @@ def test_remembered_rule_does_not_beat_a_denial(of: Of, files: dict[str, Path]) 
     permissions = of()
     permissions.remember(permissions.suggest(*_MAKE), "user")
     files["project"].write_text(_DENY, encoding="utf-8")
-    assert permissions.verdict(*_MAKE) == "deny"
+    assert permissions.judge(*_MAKE).verdict == "deny"
 
 
 def test_untrusted_project_remembers_nothing(of: Of, files: dict[str, Path]) -> None:
@@ -208,7 +208,7 @@ def test_untrusted_project_remembers_nothing(of: Of, files: dict[str, Path]) -> 
     with pytest.raises(RememberError, match="not trusted"):
         permissions.remember([Rule("allow", action="process.exec", command="make")], "local")
     assert not files["local"].exists()
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"
 
 
 def test_folder_of_the_session_that_is_a_file(of: Of, folder: Path) -> None:
@@ -218,4 +218,4 @@ def test_folder_of_the_session_that_is_a_file(of: Of, folder: Path) -> None:
     permissions = of()
     with pytest.raises(Exception, match=r"policy\.yaml"):
         permissions.remember(permissions.suggest(*_MAKE), "session")
-    assert permissions.verdict(*_MAKE) == "ask"
+    assert permissions.judge(*_MAKE).verdict == "ask"

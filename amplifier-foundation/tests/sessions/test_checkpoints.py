@@ -12,7 +12,14 @@ from amplifier_foundation.sessions.checkpoints import (
     CheckpointError,
     CheckpointNotFoundError,
     Checkpoints,
+    Restored,
 )
+
+
+def undo_last_turn(checkpoints: Checkpoints, turn: int | None = None) -> Restored | None:
+    """Undo all writes since the last turn that wrote, or since `turn`; None without any."""
+    first = checkpoints.last_turn(turn)
+    return None if first is None else checkpoints.restore(first.id)
 
 
 @pytest.fixture
@@ -178,14 +185,14 @@ def test_undo_takes_back_turn_after_turn(session: Path, work: Path) -> None:
     for turn, content in ((1, b"1"), (2, b"2"), (2, b"22"), (4, b"4")):
         checkpoints.turn = turn
         _write(checkpoints, work / "f", content)
-    undone = [checkpoints.undo_last_turn() for _ in range(3)]
+    undone = [undo_last_turn(checkpoints) for _ in range(3)]
     assert [one.checkpoint.restored_to for one in undone if one] == ["c4", "c2", "c1"]
     assert not (work / "f").exists()
-    assert checkpoints.undo_last_turn() is None
+    assert undo_last_turn(checkpoints) is None
     assert undone[1] is not None
     checkpoints.restore(undone[1].checkpoint.id)
     assert (work / "f").read_bytes() == b"22"
-    again = checkpoints.undo_last_turn()
+    again = undo_last_turn(checkpoints)
     assert again is not None
     assert again.checkpoint.restored_to == "c2"
 
@@ -194,9 +201,9 @@ def test_undo_of_a_turn_that_wrote_nothing_does_nothing(session: Path, work: Pat
     """When the caller names the turn of the last prompt, an older one is left alone; a later one is included."""
     checkpoints = Checkpoints(session, turn=3)
     _write(checkpoints, work / "f", b"3")
-    assert checkpoints.undo_last_turn(turn=4) is None
+    assert undo_last_turn(checkpoints, 4) is None
     assert (work / "f").exists()
-    assert checkpoints.undo_last_turn(turn=2) is not None
+    assert undo_last_turn(checkpoints, 2) is not None
     assert not (work / "f").exists()
 
 
@@ -206,7 +213,7 @@ def test_turns_that_are_counted_anew_are_not_mixed(session: Path, work: Path) ->
     _write(checkpoints, work / "old", b"5")
     checkpoints.turn = 3
     _write(checkpoints, work / "new", b"3")
-    checkpoints.undo_last_turn()
+    undo_last_turn(checkpoints)
     assert [path.name for path in work.iterdir()] == ["old"]
 
 
@@ -214,7 +221,7 @@ def test_a_session_without_checkpoints_has_none_and_nothing_is_made(session: Pat
     """Asking makes no files, an unknown checkpoint is named, and a session that is gone is not made again."""
     checkpoints = Checkpoints(session)
     assert checkpoints.list() == []
-    assert checkpoints.undo_last_turn() is None
+    assert undo_last_turn(checkpoints) is None
     with pytest.raises(CheckpointNotFoundError, match=r"no checkpoint 'c1' .* has written no files"):
         checkpoints.plan("c1")
     assert list(session.iterdir()) == []
@@ -285,7 +292,7 @@ def test_any_sequence_of_writes_and_restores_gives_back_the_exact_bytes(
         elif step[0] == "turn":
             checkpoints.turn += 1
         elif step[0] == "undo":
-            restored = checkpoints.undo_last_turn()
+            restored = undo_last_turn(checkpoints)
             if restored is not None:
                 assert _snapshot(work) == before[str(restored.checkpoint.restored_to)]
                 before[restored.checkpoint.id] = now

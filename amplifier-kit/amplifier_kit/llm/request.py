@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 from amplifier_core.message_models import ChatRequest, Message, ToolSpec
 from amplifier_kit.engine.pairing import check_pairing, repair_pairing
 from amplifier_kit.llm.structured_output import Shape
+from amplifier_kit.reminders import is_reminder, reminder
 
 # -- turns and parts --
 
@@ -124,7 +125,6 @@ class Conversation:
 # -- reading messages --
 
 
-_REMINDER: Final = "<system-reminder"
 _SAFE_ID: Final = re.compile("[A-Za-z0-9_-]+")
 _UNSAFE: Final = re.compile("[^A-Za-z0-9_-]")
 
@@ -156,7 +156,7 @@ def instruction_text(turn: Turn) -> str:
         return ""
     if turn.role == "developer":
         return f"<context_file>\n{text}\n</context_file>"
-    return text if text.lstrip().startswith(_REMINDER) else f"<system-reminder>\n{text}\n</system-reminder>"
+    return text if is_reminder(text) else reminder(text)
 
 
 def safe_id(call_id: str, longest: int = 64) -> str:

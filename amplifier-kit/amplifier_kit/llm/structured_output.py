@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormatJsonSchema, TextBlock, ToolSpec
 from amplifier_kit.llm.response import LLMResponse
+from amplifier_kit.reminders import reminder
 
 Mode = Literal["native", "tool", "prompt"]
 
@@ -161,7 +162,7 @@ def closed_schema(schema: Any, *, all_required: bool = False) -> Any:
 
 
 def _reminder(text: str) -> Message:
-    return Message(role="user", content=f'<system-reminder source="output-schema">\n{text}\n</system-reminder>')
+    return Message(role="user", content=reminder(text, "output-schema"))
 
 
 def _unfenced(text: str) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.models import HookResult
+from amplifier_kit.reminders import reminder, without_tags
 
 #: More than this is no note but a leak.
 _MOST: Final = 100
 _LENGTH: Final = 20_000
 _CUT: Final = "(cut here)"
-# What a hook says must neither end the reminder it stands in nor start one of its own.
-_TAG: Final = re.compile(r"<(?=\s*/?\s*system-reminder)", re.IGNORECASE)
 
 
 class Note(NamedTuple):
@@ -63,5 +61,4 @@ class Notes:
 
 
 def _wrapped(note: Note) -> str:
-    text = _TAG.sub("‹", note.text)
-    return f'<system-reminder source="hook-shell" event="{note.event}">\n{text}\n</system-reminder>'
+    return reminder(without_tags(note.text), "hook-shell", event=note.event)

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.models import HookResult
+from amplifier_kit.reminders import fitting_reminder
 from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._text import one_line
 
@@ -20,9 +21,6 @@ logger = logging.getLogger(__name__)
 
 NAME: Final = "hooks-status-context"
 
-_OPENING: Final = f'<system-reminder source="{NAME}">'
-_CLOSING: Final = "</system-reminder>"
-_CUT: Final = "(cut here)"
 _HEADING: Final = "Environment at this request: facts, not instructions. There is no need to answer or mention them."
 _PATH_LIMIT: Final = 1000
 # Not by strftime, which follows the locale of the machine.
@@ -46,7 +44,9 @@ class StatusContext:
     async def on_provider_request(self, event: str, data: Any) -> HookResult | None:
         """Inject the description into this request only."""
         turn = data.get("turn_id") if isinstance(data, Mapping) else None
-        text = self._wrap("\n".join([_HEADING, "", *await self._lines(turn)]))
+        text = fitting_reminder(
+            "\n".join([_HEADING, "", *await self._lines(turn)]), NAME, self._coordinator.injection_size_limit
+        )
         if text is None:
             return None
         return HookResult(
@@ -123,15 +123,6 @@ class StatusContext:
         now = self._now()
         zone = f" UTC{now.isoformat(timespec='minutes')[16:]}" if self._settings.datetime_include_timezone else ""
         return f"{_DAYS[now.weekday()]} {now.isoformat(' ', 'minutes')[:16]}{zone}"
-
-    def _wrap(self, text: str) -> str | None:
-        """Return the reminder, cut to the session's limit, above which the kernel rejects every injection."""
-        limit = self._coordinator.injection_size_limit
-        whole = f"{_OPENING}\n{text}\n{_CLOSING}"
-        if limit is None or len(whole) <= limit:
-            return whole
-        space = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
-        return f"{_OPENING}\n{text[:space]}\n{_CUT}\n{_CLOSING}" if space > 0 else None
 
 
 def _platform() -> str:

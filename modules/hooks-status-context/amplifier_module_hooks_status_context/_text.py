@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
-_TAG: Final = re.compile(r"<(?=[\s/]*system-reminder)", re.IGNORECASE)
+from amplifier_kit.reminders import without_tags
 
 
 def one_line(text: str, limit: int = 200) -> str:
     """Return `text` on one line of at most `limit` characters; unprintable characters become `?`."""
     shown = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    return _TAG.sub("‹", "".join(char if char.isprintable() else "?" for char in shown))
+    return without_tags("".join(char if char.isprintable() else "?" for char in shown))

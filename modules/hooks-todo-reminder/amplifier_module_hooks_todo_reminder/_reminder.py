@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amplifier_core.models import HookResult
+from amplifier_kit.reminders import fitting_reminder
 from amplifier_module_hooks_todo_reminder._config import ReminderConfig
 from amplifier_module_hooks_todo_reminder._todos import todo_lines
 
 NAME: Final = "hooks-todo-reminder"
 TOOL: Final = "todo"
 
-_OPENING: Final = f'<system-reminder source="{NAME}">'
-_CLOSING: Final = "</system-reminder>"
-_CUT: Final = "(cut here)"
 _NUDGE: Final = (
     "The tool `todo` has not been used recently. If the work has several steps, plan and track them with it and keep "
     "the list current; if it does not, ignore this. It is not a request of the user: do not mention it."
@@ -42,7 +40,9 @@ class TodoReminder:
         parts = ["\n".join(todo_lines(getattr(self._coordinator, "todo_state", None)))]
         if self._is_due():
             parts.append(_NUDGE)
-        text = self._wrap("\n\n".join(part for part in parts if part))
+        text = fitting_reminder(
+            "\n\n".join(part for part in parts if part), NAME, self._coordinator.injection_size_limit
+        )
         if text is None:
             return None
         return HookResult(
@@ -56,17 +56,6 @@ class TodoReminder:
     def _is_due(self) -> bool:
         has_tool = TOOL in (self._coordinator.get("tools") or {})
         return has_tool and self._calls_since >= self._settings.recent_tool_threshold
-
-    def _wrap(self, text: str) -> str | None:
-        """Return the reminder, cut to the session's limit, above which the kernel rejects every injection."""
-        if not text:
-            return None
-        limit = self._coordinator.injection_size_limit
-        whole = f"{_OPENING}\n{text}\n{_CLOSING}"
-        if limit is None or len(whole) <= limit:
-            return whole
-        space = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
-        return f"{_OPENING}\n{text[:space]}\n{_CUT}\n{_CLOSING}" if space > 0 else None
 
 
 def _succeeded(result: Any) -> bool:

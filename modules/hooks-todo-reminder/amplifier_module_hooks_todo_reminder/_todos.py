@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from amplifier_kit.reminders import without_tags
 
 #: Of longer lists, the first open entries are shown.
 _LISTED: Final = 50
 _LENGTH: Final = 300
 _MARKS: Final = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
-# The text of an entry must neither end the reminder around it nor start another.
-_TAG: Final = re.compile(r"<(?=\s*/?\s*system-reminder)", re.IGNORECASE)
 
 
 def todo_lines(state: Any) -> list[str]:
@@ -33,4 +32,4 @@ def _line(todo: Mapping[str, Any]) -> str:
     text = todo.get("activeForm") if status == "in_progress" else None
     words = " ".join(str(text or todo.get("content") or "").split())
     shown = words if len(words) <= _LENGTH else f"{words[:_LENGTH]}…"
-    return f"{mark} {_TAG.sub('‹', shown)}"
+    return f"{mark} {without_tags(shown)}"

@@ -21,6 +21,7 @@ from amplifier_core import (
     ToolCallContent,
     Usage,
 )
+from amplifier_kit.reminders import is_reminder
 
 DEFAULT_RESPONSES = (
     "I understand. This is a scripted answer: no model was asked.",
@@ -29,7 +30,6 @@ DEFAULT_RESPONSES = (
 )
 
 #: How hooks mark the text that they add to a single request.
-_REMINDER = "<system-reminder"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def text_of(message: Any) -> str:
 
 
 def _is_reminder(message: Any) -> bool:
-    return message.role != "tool" and text_of(message).lstrip().startswith(_REMINDER)
+    return message.role != "tool" and is_reminder(text_of(message))
 
 
 def _block_text(block: Any) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import HookResult
+from amplifier_kit.reminders import reminder
 from amplifier_module_tool_mcp._cache import CatalogueCache
 from amplifier_module_tool_mcp._catalogue import Catalogue, Offer
 from amplifier_module_tool_mcp._config import McpConfig
@@ -179,7 +180,7 @@ class Servers:
         lines = [self._line(connection) for connection in shown]
         if len(self.connections) > len(shown):
             lines.append(f"- and {len(self.connections) - len(shown)} more")
-        text = "\n".join(["<system-reminder>", "MCP servers of this session:", *lines, "</system-reminder>"])
+        text = reminder("\n".join(["MCP servers of this session:", *lines]))
         limit = self._coordinator.injection_size_limit
         if limit is not None and len(text) > limit:
             return HookResult(action="continue")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from amplifier_core.models import HookResult
+from amplifier_kit.reminders import fitting_reminder
 from amplifier_module_tool_skills._catalogue import SkillError
 from amplifier_module_tool_skills._config import Visibility
 from amplifier_module_tool_skills._discovery import SkillsDiscovery
@@ -21,8 +22,6 @@ FRAGMENT: Final = "skills"
 LONGEST: Final = 500
 AUTO_ROOM: Final = 20_000
 
-_OPENING: Final = f'<system-reminder source="{NAME}">'
-_CLOSING: Final = "</system-reminder>"
 _CUT: Final = "(cut here)"
 _HEADING: Final = "Skills. Load one with load_skill(skill_name=...) before a task that matches its description:"
 # What a skill says must neither end the reminder it stands in nor start one of its own.
@@ -45,7 +44,7 @@ class SkillsVisibility:
         await self._discovery.announce()
         if self._settings.placement == "prefix" and await self.stand():
             return None
-        text = self._wrapped(await self._said())
+        text = fitting_reminder(await self._said(), NAME, getattr(self._coordinator, "injection_size_limit", None))
         if text is None:
             return None
         return HookResult(
@@ -107,17 +106,6 @@ class SkillsVisibility:
             body = _TAG.sub("‹", text.content)
             self._auto[skill.name] = f'<skill name="{_attribute(skill.name)}">\n{body}\n</skill>'
         return self._auto[skill.name]
-
-    def _wrapped(self, text: str) -> str | None:
-        """Return the reminder, cut to the session's size limit: one over it is refused, and all others are with it."""
-        if not text:
-            return None
-        limit = getattr(self._coordinator, "injection_size_limit", None)
-        whole = f"{_OPENING}\n{text}\n{_CLOSING}"
-        if limit is None or len(whole) <= limit:
-            return whole
-        room = limit - len(f"{_OPENING}\n\n{_CUT}\n{_CLOSING}")
-        return f"{_OPENING}\n{text[:room]}\n{_CUT}\n{_CLOSING}" if room > 0 else None
 
 
 def _line(skill: Skill) -> str:

@@ -29,6 +29,7 @@ from amplifier_foundation.sessions.cleanup import folder_bytes
 from amplifier_foundation.sessions.log import is_running
 from amplifier_foundation.sessions.metadata import SessionSummary, current_metadata, load_record
 from amplifier_foundation.sessions.store import SessionStore
+from amplifier_foundation.sessions.transcript import load_history
 from amplifier_kit.engine.usage import UsageRecord
 
 
@@ -67,8 +68,6 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
     known = _known(store, found)
     messages: list[dict[str, Any]] | None = None
     if with_transcript:
-        from amplifier_foundation.sessions.transcript import load_history
-
         history = load_history(found.folder)
         known.problems += history.problems
         messages = history.messages

@@ -233,7 +233,8 @@ def denied_by_now(asked: Asked | None, permissions: SessionPermissions | None) -
     """Return the rule that denies by now what a person has just allowed, if any: a question may wait for hours."""
     if asked is None or not asked.action or asked.asker or permissions is None:
         return None
-    return permissions.denying_rule(asked.action, asked.details)
+    judged = permissions.judge(asked.action, asked.details)
+    return judged.answered_by if judged.verdict == "deny" else None
 
 
 __all__ = ["Line", "Pages"]

@@ -189,7 +189,7 @@ class TerminalApproval(ApprovalHandler):
             action, details = request.action, request.details
             if asker:
                 return Asked(action, details, asker=asker)
-            verdict = self._permissions.verdict(action, details) if self._permissions is not None else ""
+            verdict = self._permissions.judge(action, details).verdict if self._permissions is not None else ""
             return Asked(action, details, verdict, sources=request.sources or ())
         call = self._calls.latest(request) if not asker else self._children.call(request) if self._children else None
         if call is None and not asker and not request.details.get("tool_name"):
@@ -218,7 +218,8 @@ class TerminalApproval(ApprovalHandler):
             return None
         if not can_be_spared(asked, self._coordinators):
             return None
-        return self._permissions.allowing_rule(asked.action, asked.details)
+        judged = self._permissions.judge(asked.action, asked.details)
+        return judged.answered_by if judged.verdict == "allow" else None
 
     def _suggest(self, asked: Asked | None) -> tuple[Rule, ...]:
         # A hook may ask again whatever rules allow: nothing is remembered for it.

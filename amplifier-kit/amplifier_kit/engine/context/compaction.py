@@ -18,6 +18,7 @@ from amplifier_kit.engine.context.ledger import SYSTEM, TOOL, USER, Conversation
 from amplifier_kit.engine.context.shorten import clip_result, stub_user_message, truncate_result
 from amplifier_kit.engine.context.token_budget import ContextConfig, TokenBudget, estimate_tokens
 from amplifier_kit.engine.pairing import tool_call_ids
+from amplifier_kit.reminders import reminder
 
 #: Emitted when a request should be compacted but is not; contributed on `observability.events`.
 COMPACT_SKIPPED: Final = "context:compact_skipped"
@@ -354,10 +355,8 @@ def compaction_notice(compacted: Compacted, budget: TokenBudget, settings: Conte
             f"The first {compacted.end} messages take about {compacted.tokens} tokens now; the request may take "
             f"{budget.total}, of which the instructions take {budget.system}."
         )
-    text = "\n".join(lines)
     metadata: dict[str, Any] = {"source": _NOTICE_SOURCE, "ephemeral": True}
-    reminder = f'<system-reminder source="{_NOTICE_SOURCE}">\n{text}\n</system-reminder>'
-    return {"role": "system", "content": reminder, "metadata": metadata}
+    return {"role": "system", "content": reminder("\n".join(lines), _NOTICE_SOURCE), "metadata": metadata}
 
 
 def insert_notice(messages: list[Message], notice: Message) -> list[Message]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from amplifier_kit.engine.context.shorten import clip_content
 from amplifier_kit.engine.context.token_budget import estimate_tokens
 from amplifier_kit.engine.pairing import tool_call_ids
+from amplifier_kit.reminders import is_reminder
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,6 @@ _KINDS: Final = {"user": USER, "tool": TOOL, "system": SYSTEM, "developer": SYST
 TRUNCATED_FLOOR: Final = 24
 #: Messages with this metadata are never removed: the provider needs them.
 _PIN: Final = "openai:tool_search_items"
-_REMINDER: Final = "<system-reminder"
 _ATOMS: Final = frozenset((int, float, bool, type(None)))
 _OMIT: Final = object()
 
@@ -287,5 +287,4 @@ def _metadata(message: Message) -> dict[str, Any]:
 def _is_human(message: Message) -> bool:
     """Return whether a person wrote a user message, not a hook or an orchestrator."""
     content = message["content"]
-    is_reminder = isinstance(content, str) and content.lstrip().startswith(_REMINDER)
-    return not is_reminder and _metadata(message).get("source") != "hook"
+    return not (isinstance(content, str) and is_reminder(content)) and _metadata(message).get("source") != "hook"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from amplifier_kit.engine.pairing import tool_call_names
+from amplifier_kit.reminders import is_reminder
 
 Depth = Literal["none", "recent", "all"]
 Scope = Literal["conversation", "agents", "full"]
@@ -24,7 +25,6 @@ _OPENING: Final = "[PARENT CONVERSATION CONTEXT]"
 _CLOSING: Final = "[END PARENT CONTEXT]"
 _TASK: Final = "[YOUR TASK]"
 _MARKERS: Final = re.compile(r"\[(PARENT CONVERSATION CONTEXT|END PARENT CONTEXT|YOUR TASK)\]", re.IGNORECASE)
-_REMINDER: Final = "<system-reminder"
 #: Values of `metadata.source` of messages that neither the user nor the model wrote.
 _INJECTED: Final = frozenset({"hook", "goal"})
 _AGENT_TOOLS: Final = frozenset({"delegate", "task"})
@@ -81,7 +81,7 @@ def _is_spoken(message: _Message) -> bool:
     """Return whether a message belongs to the conversation, not to reminders and hooks."""
     if message.get("tool_call_id") or _source(message) in _INJECTED:
         return False
-    return not _text(message.get("content")).lstrip().startswith(_REMINDER)
+    return not is_reminder(_text(message.get("content")))
 
 
 def _quote(messages: Sequence[_Message], names: Mapping[str, str], scope: Scope) -> Iterator[str]:

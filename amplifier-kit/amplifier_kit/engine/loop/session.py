@@ -16,6 +16,7 @@ from amplifier_core.models import ContextInjection, HookResult
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.tasks import run_to_end
 from amplifier_kit.guard.authorization import Permission, authorize
+from amplifier_kit.reminders import reminder
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +83,7 @@ class TurnSession:
 
     def remind(self, source: str, text: str) -> None:
         """Add a reminder of the loop to the next request."""
-        content = f'<system-reminder source="{source}">\n{text}\n</system-reminder>'
-        self._injections.append(ContextInjection(content=content, role="user", ephemeral=True))
+        self._injections.append(ContextInjection(content=reminder(text, source), role="user", ephemeral=True))
 
     def take_injections(self) -> list[ContextInjection]:
         """Return the injections for the next request, and forget them."""
