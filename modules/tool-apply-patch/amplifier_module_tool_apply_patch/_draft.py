@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,6 @@ from amplifier_kit.guard.files import (
     FileError,
     Place,
     Roots,
-    Snapshot,
     Text,
     TextFormat,
     check_writable,
@@ -57,7 +57,7 @@ class _File:
     """A file as it was, and as it is in the draft: None when there is none."""
 
     place: Place
-    before: Snapshot
+    before: os.stat_result | None
     original: bytes | None
     data: bytes | None
     #: Of a file that was moved here.
@@ -89,7 +89,7 @@ class Draft:
         changes = [
             Change(file.place, file.before, file.data, file.original, file.mode)
             for file in self._files.values()
-            if file.data != file.original or (file.data is None and file.before.status is not None)
+            if file.data != file.original or (file.data is None and file.before is not None)
         ]
         return sorted(changes, key=lambda change: change.content is None)
 
@@ -98,16 +98,16 @@ class Draft:
         if known is None:
             before = check_writable(place, self._writing)
             known = self._files[place.path] = _File(place, before, None, None)
-            if before.status is not None and stat.S_ISREG(before.status.st_mode):
+            if before is not None and stat.S_ISREG(before.st_mode):
                 content = read_content(place, self._reading)
-                known.before, known.original, known.data = content.snapshot, content.data, content.data
+                known.before, known.original, known.data = content.status, content.data, content.data
         return known
 
     def _create(self, step: Step) -> None:
         file = self._file(step.place)
         if file.data is not None:
             raise _exists(file)
-        if file.original is None and file.before.status is not None:
+        if file.original is None and file.before is not None:
             raise FileError("invalid_patch", f"{step.place.named} is deleted and made again; update it instead")
         lines = step.operation.lines
         text = "\n".join(lines) + ("\n" if lines and not step.operation.ends_open else "")
@@ -120,7 +120,7 @@ class Draft:
         if file is None:
             # What is removed need not be readable, and a link goes without what it leads to.
             file = self._files[place.path] = _File(place, check_writable(place, self._writing), None, None)
-            if file.before.status is None:
+            if file.before is None:
                 raise FileError("not_found", f"{place.named} does not exist, so it cannot be deleted")
         elif file.data is None:
             raise FileError("not_found", f"{place.named} does not exist any more, so it cannot be deleted")
@@ -150,7 +150,7 @@ class Draft:
             raise _exists(moved)
         file.data, moved.data = None, data
         # A file that this patch has moved before has the mode it came with.
-        moved.mode = file.mode if file.before.status is None else stat.S_IMODE(file.before.status.st_mode)
+        moved.mode = file.mode if file.before is None else stat.S_IMODE(file.before.st_mode)
         assert operation.move_to is not None
         self._tell("D", step, operation.path, place)
         self._tell("A", step, operation.move_to, target)

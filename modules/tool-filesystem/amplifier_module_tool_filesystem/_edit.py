@@ -94,7 +94,7 @@ class EditFile:
     ) -> _Done:
         settings = self._workspace.settings
         with place, exclusive_access:
-            if check_writable(place, settings.writing).status is None:
+            if check_writable(place, settings.writing) is None:
                 hidden = self._workspace.hiding(self.name, place)
                 raise missing(place, "Use write_file to make a new file.", hidden)
             content = read_content(place, settings.reading)
@@ -114,10 +114,9 @@ class EditFile:
                         "no_change", f"{place.named} would stay as it is: only line ends differ, which are kept"
                     )
             warnings = []
-            status = content.snapshot.status
-            if status is not None and status.st_nlink > 1:
-                warnings.append(f"The file had {status.st_nlink} names (hard links); only this one was changed.")
-            change = Change(place, content.snapshot, data, content.data)
+            if (names := content.status.st_nlink) > 1:
+                warnings.append(f"The file had {names} names (hard links); only this one was changed.")
+            change = Change(place, content.status, data, content.data)
             warnings += self._workspace.write(call, [change], written, stop)
             return _Done(edited.replacements, edited.notes, warnings)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import threading
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,7 +15,6 @@ from amplifier_kit.guard.files import (
     FileError,
     Place,
     Roots,
-    Snapshot,
     TextFormat,
     Workspace,
     Written,
@@ -99,15 +99,15 @@ class WriteFile:
             with discloses(place.path):
                 form = _encode_like(place, before, content)
             warnings = []
-            if before.status is not None and (names := before.status.st_nlink) > 1:
+            if before is not None and (names := before.st_nlink) > 1:
                 warnings.append(f"The file had {names} names (hard links); only this one has the new content.")
             warnings += self._workspace.write(call, [Change(place, before, form.content)], written, stop)
             return _Done(form.notes, warnings)
 
 
-def _encode_like(place: Place, before: Snapshot, content: str) -> _Encoded:
+def _encode_like(place: Place, before: os.stat_result | None, content: str) -> _Encoded:
     """Return the bytes to write, in the format of the present file, and notes about it."""
-    if before.status is None:
+    if before is None:
         return _Encoded(encode(content, TextFormat(), place.named), [])
     with open_file(place, Roots()) as file, as_file_error(f"{place.named} cannot be read"):
         sample = file.read(_SAMPLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,6 @@ from amplifier_kit.guard.files import (
     FileConfig,
     FileError,
     Place,
-    Snapshot,
     Workspace,
     Written,
     check_writable,
@@ -28,7 +28,7 @@ from amplifier_module_tool_web.failure import Failure
 class SavedFile:
     """A file that may be written: found, asked for and held before anything is fetched for it. Close it."""
 
-    def __init__(self, workspace: Workspace, call: FileCall, place: Place, before: Snapshot) -> None:
+    def __init__(self, workspace: Workspace, call: FileCall, place: Place, before: os.stat_result | None) -> None:
         self._workspace = workspace
         self._call = call
         self._place = place

@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from amplifier_kit.guard.files.place import FileError, Place, Roots, Snapshot, as_file_error
+from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error, is_unchanged
 
 _CHUNK: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,10 +34,10 @@ exclusive_access: Final = threading.Lock()
 
 @dataclass(frozen=True)
 class Change:
-    """The new content of a place, and its state when the change was decided."""
+    """The new content of a place, and its status when the change was decided; None when nothing was there."""
 
     place: Place
-    before: Snapshot
+    before: os.stat_result | None
     #: None removes the file.
     content: bytes | None
     #: The old content, to restore it; needed when several files change and this one is overwritten.
@@ -46,8 +46,8 @@ class Change:
     mode: int | None = None
 
 
-def check_writable(place: Place, roots: Roots) -> Snapshot:
-    """Return the state of a place that may be written, a regular file or nothing; raises FileError otherwise."""
+def check_writable(place: Place, roots: Roots) -> os.stat_result | None:
+    """Return the status of a place that may be written, a regular file or nothing; raises FileError otherwise."""
     roots.check(place, "written")
     status = place.status()
     mode = 0 if status is None else status.st_mode
@@ -57,7 +57,7 @@ def check_writable(place: Place, roots: Roots) -> Snapshot:
         raise FileError("special_file", f"{place.named} is not a regular file")
     if stat.S_ISREG(mode) and not _may_write(place):
         raise FileError("read_only", f"{place.named} is write-protected")
-    return Snapshot(status)
+    return status
 
 
 def _may_write(place: Place) -> bool:
@@ -114,7 +114,7 @@ class _Step:
         self._made_folders: list[tuple[int, str]] = []
         if change.content is None:
             return
-        place, status = change.place, change.before.status
+        place, status = change.place, change.before
         self._new = Staged(place, change.content, status, stop, mode=change.mode)
         if is_undoable and status is not None:
             assert change.original is not None
@@ -128,7 +128,7 @@ class _Step:
         """Raise FileError when the place has changed or moved."""
         place = self.change.place
         roots.check(place, "written")
-        if not self.change.before.is_same(place.status()):
+        if not is_unchanged(self.change.before, place.status()):
             raise FileError("changed_meanwhile", f"{place.named} was changed by another process; read it again")
 
     def apply(self) -> None:
@@ -137,7 +137,7 @@ class _Step:
         if self._new is not None:
             made = self._made_folders
             place.make_folders(on_made=lambda folder, name: made.append((os.dup(folder), name)))
-            self._new.put(place.folder, place.name, is_new=self.change.before.status is None)
+            self._new.put(place.folder, place.name, is_new=self.change.before is None)
         elif self._is_undoable:
             aside = hidden_name()
             os.rename(place.name, aside, src_dir_fd=place.folder, dst_dir_fd=place.folder)
@@ -148,7 +148,7 @@ class _Step:
 
     def undo(self) -> bool:
         """Restore the old state; return False when that fails."""
-        place, status = self.change.place, self.change.before.status
+        place, status = self.change.place, self.change.before
         try:
             if self._aside is not None:
                 os.rename(self._aside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)

@@ -370,26 +370,19 @@ LARGEST_TEXT: Final = 50 * 1024 * 1024
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Snapshot(NamedTuple):
-    """The state of a place at one moment, to detect later changes by other processes."""
-
-    status: os.stat_result | None
-
-    def is_same(self, now: os.stat_result | None) -> bool:
-        return _version(self.status) == _version(now)
-
-
-def _version(status: os.stat_result | None) -> tuple[int, ...] | None:
-    if status is None:
-        return None
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
 class Content(NamedTuple):
-    """The bytes of a file, and its state when they were read."""
+    """The bytes of a file, and its status when they were read."""
 
     data: bytes
-    snapshot: Snapshot
+    status: os.stat_result
+
+
+def is_unchanged(before: os.stat_result | None, now: os.stat_result | None) -> bool:
+    """Return whether a place has the same file, or none, at both moments: to notice changes by other processes."""
+    if before is None or now is None:
+        return before is now
+    fields = ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+    return all(getattr(before, name) == getattr(now, name) for name in fields)
 
 
 def open_file(place: Place, roots: Roots) -> BinaryIO:
@@ -417,13 +410,13 @@ def open_file(place: Place, roots: Roots) -> BinaryIO:
 def read_content(place: Place, roots: Roots, largest: int = LARGEST_TEXT) -> Content:
     """Return the whole content of a regular file; raises FileError for one of more than `largest` bytes."""
     with open_file(place, roots) as file, as_file_error(f"{place.named} cannot be read"):
-        snapshot = Snapshot(os.fstat(file.fileno()))
+        status = os.fstat(file.fileno())
         data = file.read(largest + 1)
     if len(data) > largest:
         raise FileError(
             "too_large", f"{place.named} has more than {largest:,} bytes, too many to be changed as text; use a command"
         )
-    return Content(data, snapshot)
+    return Content(data, status)
 
 
 def _check_regular(place: Place, status: os.stat_result | None) -> None:

@@ -194,37 +194,19 @@ def _compare(first: int, there: Sequence[str], wanted: Sequence[str]) -> LineMat
 def nearest_line(have: Sequence[str], wanted: Sequence[str]) -> int | None:
     """Return the index of the line that `wanted` most likely means, white space aside; None when nothing is similar.
 
-    Compares a bounded number of lines.
+    That is where most of its lines are near one another, else the line most similar to its longest one; a bounded
+    number of lines is compared.
     """
     wanted = [line.strip() for line in wanted if line.strip()]
     if not wanted:
         return None
     stripped = [line.strip() for line in have]
-    sought = set(wanted)
-    hits = [number for number, line in enumerate(stripped) if line in sought]
-    return _densest(stripped, hits, len(wanted) + _AROUND) if hits else _most_similar(stripped, wanted)
+    sought, reach = set(wanted), len(wanted) + _AROUND
+    hits = [number for number, line in enumerate(stripped) if line in sought][:_MOST_COMPARED]
+    if hits:
+        return max(hits, key=lambda number: len(sought.intersection(stripped[number : number + min(reach, 200)])))
+    from difflib import get_close_matches  # slow to import, and rarely needed
 
-
-def _densest(have: Sequence[str], hits: Sequence[int], reach: int) -> int:
-    """Return the hit from which most different lines are hits within `reach` lines."""
-    best, most, end = hits[0], 0, 0
-    for begin, number in enumerate(hits):
-        while end < len(hits) and hits[end] <= number + reach:
-            end += 1
-        different = len({have[hit] for hit in hits[begin : min(end, begin + 200)]})
-        if different > most:
-            best, most = number, different
-    return best
-
-
-def _most_similar(have: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """Return the line most similar to the longest line of `wanted`, None when none is similar enough."""
-    from difflib import SequenceMatcher  # slow to import, and rarely needed
-
-    matcher = SequenceMatcher(autojunk=False, b=max(wanted, key=len)[:_LONGEST_LINE])
-    best, most = None, 0.6
-    for number, line in enumerate(have[:_MOST_COMPARED]):
-        matcher.set_seq1(line[:_LONGEST_LINE])
-        if matcher.real_quick_ratio() > most and matcher.quick_ratio() > most and (ratio := matcher.ratio()) > most:
-            best, most = number, ratio
-    return best
+    compared = [line[:_LONGEST_LINE] for line in stripped[:_MOST_COMPARED]]
+    close = get_close_matches(max(wanted, key=len)[:_LONGEST_LINE], compared, n=1)
+    return compared.index(close[0]) if close else None

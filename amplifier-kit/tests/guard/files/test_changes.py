@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.files import Change, FileError, Roots, Snapshot, Stopped, apply_changes, check_writable, reach
+from amplifier_kit.guard.files import Change, FileError, Roots, Stopped, apply_changes, check_writable, reach
 
 
 def _apply(stop: threading.Event, roots: Roots, contents: dict[Path, bytes | None]) -> None:
@@ -21,7 +21,7 @@ def _apply(stop: threading.Event, roots: Roots, contents: dict[Path, bytes | Non
         for path, content in contents.items():
             place = stack.enter_context(reach(str(path)))
             before = check_writable(place, roots)
-            original = path.read_bytes() if before.status is not None else None
+            original = path.read_bytes() if before is not None else None
             changes.append(Change(place, before, content, original))
         apply_changes(changes, roots, stop)
 
@@ -192,7 +192,7 @@ def test_all_or_none(tmp_path_factory: pytest.TempPathFactory, olds: list[bytes 
         changes = []
         for path, old, new in zip(paths, olds, news, strict=True):
             place = stack.enter_context(reach(str(path)))
-            changes.append(Change(place, Snapshot(place.status()), new, old))
+            changes.append(Change(place, place.status(), new, old))
         broken = changes[failing].place
 
         real = {name: getattr(os, name) for name in ("rename", "link", "unlink", "mkdir")}

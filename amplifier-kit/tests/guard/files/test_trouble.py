@@ -29,7 +29,7 @@ WRITER = textwrap.dedent(
             for name in names:
                 place = stack.enter_context(reach(f"{folder}/{name}"))
                 content = read_content(place, Roots())
-                changes.append(Change(place, content.snapshot, letter * size, content.data))
+                changes.append(Change(place, content.status, letter * size, content.data))
             apply_changes(changes, Roots.resolved([folder], [], folder), threading.Event())
         print(number, flush=True)
     """

@@ -20,7 +20,6 @@ from amplifier_kit.guard.files import (
     FileCall,
     FileConfig,
     FileError,
-    Snapshot,
     Workspace,
     Written,
     check_writable,
@@ -211,7 +210,7 @@ async def _write(session: Session, file: Path, content: bytes, *, is_stale: bool
     call = FileCall("tool", WRITE, {}, "call-1")
     written: list[Written] = []
     with await workspace.reach(call, str(file)) as place:
-        before = Snapshot(None) if is_stale else check_writable(place, workspace.settings.writing)
+        before = None if is_stale else check_writable(place, workspace.settings.writing)
         return workspace.write(call, [Change(place, before, content)], written, threading.Event()), written
 
 
