@@ -12,7 +12,17 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from amplifier_kit.guard.redaction.prefilter import HEAD, MASK, PII_MASK, VERY_LONG, Glance, any_in, is_word, pattern
+from amplifier_kit.guard.redaction.prefilter import (
+    HEAD,
+    MASK,
+    PII_MASK,
+    VERY_LONG,
+    Glance,
+    any_in,
+    is_word,
+    mask_spans,
+    pattern,
+)
 
 # -- the table of tokens --
 
@@ -186,16 +196,11 @@ class _Search:
         return any(map(self._is_token, self._pattern.finditer(text)))
 
     def mask(self, text: str) -> tuple[str, int]:
-        found = 0
-
-        def replace(match: re.Match[str]) -> str:
-            nonlocal found
-            if not self._is_token(match):
-                return match.group()
-            found += 1
-            return match["mark"] + MASK if self._form.keep else MASK
-
-        return self._pattern.sub(replace, text), found
+        matches = filter(self._is_token, self._pattern.finditer(text))
+        starts_after_mark = self._form.keep
+        return mask_spans(
+            text, ((each.end("mark") if starts_after_mark else each.start(), each.end()) for each in matches)
+        )
 
     def _is_token(self, match: re.Match[str]) -> bool:
         return self._form.is_token(match["body"])
@@ -350,8 +355,8 @@ def mask_private_keys(text: str) -> tuple[str, int]:
     """Return the text with private keys masked, and how many there were."""
     found = 0
     if "PRIVATE KEY" in text:
-        text, found = _mask_blocks(text)
-        text, more = _mask_ends(text)
+        text, found = mask_spans(text, _blocks(text))
+        text, more = mask_spans(text, _ends(text))
         found += more
     for mark, form in (("Private-Lines", _PUTTY), ("Private-MAC", _PUTTY_MAC), ('"kty', _JSON_KEY)):
         if mark in text:
@@ -366,32 +371,25 @@ def mask_private_keys(text: str) -> tuple[str, int]:
     return text, found
 
 
-def _mask_blocks(text: str) -> tuple[str, int]:
-    """Mask key blocks from their first line to their last; one that was cut off, as far as it looks like a key."""
-    kept: list[str] = []
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield key blocks from their first line to their last; one that was cut off, as far as it looks like a key."""
     at = 0
-    found = 0
     any_end = True
     while begin := pattern(_BEGIN).search(text, at):
         end = pattern(_END).search(text, begin.end()) if any_end else None
         any_end = end is not None
-        stop = end.end() if end is not None else pattern(_KEY_TEXT).match(text, begin.end()).end()  # type: ignore[union-attr]
-        kept += (text[at : begin.start()], MASK)
-        at = stop
-        found += 1
-    return "".join((*kept, text[at:])), found
+        at = end.end() if end is not None else pattern(_KEY_TEXT).match(text, begin.end()).end()  # type: ignore[union-attr]
+        yield begin.start(), at
 
 
-def _mask_ends(text: str) -> tuple[str, int]:
-    """Mask keys whose beginning is missing: the last line, and the lines in base64 before it."""
-    kept: list[str] = []
+def _ends(text: str) -> Iterator[tuple[int, int]]:
+    """Yield keys whose beginning is missing: the last line, and the lines in base64 before it."""
     at = 0
     for end in pattern(_END).finditer(text):
         start = _start_of_lines(text, at, end.start())
         if start < end.start():
-            kept += (text[at:start], MASK)
             at = end.end()
-    return "".join((*kept, text[at:])), len(kept) // 2
+            yield start, at
 
 
 def _start_of_lines(text: str, least: int, end: int) -> int:
@@ -442,7 +440,8 @@ def mask_pii(text: str) -> tuple[str, int]:
         text, found = pattern(_MAIL).subn(PII_MASK, text)
     if _has_digits(Glance(text)):
         text, count = pattern(_SOCIAL, re.ASCII).subn(PII_MASK, text)
-        text, cards = _mask_cards(text)
+        numbers = filter(_has_check_digit, pattern(_CARD, re.ASCII).finditer(text))
+        text, cards = mask_spans(text, (number.span() for number in numbers), PII_MASK)
         found += count + cards
     return text, found
 
@@ -467,21 +466,8 @@ def _is_between_words(sign: str, text: str) -> bool:
     return False
 
 
-def _mask_cards(text: str) -> tuple[str, int]:
-    found = 0
-
-    def replace(match: re.Match[str]) -> str:
-        nonlocal found
-        if not _has_check_digit(match.group()):
-            return match.group()
-        found += 1
-        return PII_MASK
-
-    return pattern(_CARD, re.ASCII).sub(replace, text), found
-
-
-def _has_check_digit(number: str) -> bool:
+def _has_check_digit(number: re.Match[str]) -> bool:
     """Return whether the check digit of a card number is right."""
-    digits = [int(character) for character in reversed(number) if character.isdigit()]
+    digits = [int(character) for character in reversed(number.group()) if character.isdigit()]
     doubled = (digit * 2 - 9 * (digit > 4) for digit in digits[1::2])
     return (sum(digits[::2]) + sum(doubled)) % 10 == 0

@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
 from amplifier_kit.guard.redaction.field_names import is_secret_name, may_be_secret
-from amplifier_kit.guard.redaction.prefilter import LONG, MASK, MASKS, VERY_LONG, Glance, any_in, is_word
+from amplifier_kit.guard.redaction.prefilter import LONG, MASK, MASKS, VERY_LONG, Glance, any_in, is_word, mask_spans
 
 #: Shorter values are left out: they would mask ordinary words.
 LEAST = LONG
@@ -256,17 +256,7 @@ class Ends:
 
     def mask(self, text: str) -> tuple[str, int]:
         """Mask the rests of known secrets at cuts; return the text and the number of masks."""
-        spans = [*self._beginnings(text), *self._endings(text)]
-        if not spans:
-            return text, 0
-        parts: list[str] = []
-        done = count = 0
-        for start, end in sorted(spans):
-            if start >= done:
-                parts += (text[done:start], MASK)
-                count += 1
-            done = max(done, end)
-        return "".join((*parts, text[done:])), count
+        return mask_spans(text, (*self._beginnings(text), *self._endings(text)))
 
     def _beginnings(self, text: str) -> Iterator[tuple[int, int]]:
         for head, forms in self._heads.items():

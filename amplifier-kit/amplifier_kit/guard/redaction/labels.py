@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from amplifier_kit.guard.redaction.field_names import is_secret_name
-from amplifier_kit.guard.redaction.prefilter import MASK, MASKS, Glance, any_in, fold, pattern
+from amplifier_kit.guard.redaction.prefilter import MASKS, Glance, any_in, fold, mask_spans, pattern
 
 
 class Found(NamedTuple):
@@ -379,7 +379,7 @@ RULES: Final = (
 #: What a text needs for any of them, in lower case; words that are part of others (`--user`) need not be listed.
 ANCHORS: Final = (
     *("@", "?", "&", "--", "-u", "cookie", "bearer", "basic", *STEMS),
-    *(":5432:", "*:*:", "-p", "-cli", "ldap"),
+    *(":5432:", "*:*:", "-p", "-cli", "ldap", "mnemonic", "phrase"),
 )
 
 # -- fields, and the search --
@@ -402,7 +402,6 @@ _PHRASE = (
 )
 _AFTER_STEM = frozenset("\"'\\ \t=:")
 
-_ANCHORS: Final = (*ANCHORS, "mnemonic", "phrase")
 #: What documentation and schemas write where a secret goes.
 _WORDS = frozenset(("string", "none", "null", "true", "false", "hidden", "required", "optional", *STEMS))
 _NUMBER = r"[0-9.,:+\-/_]+%?"
@@ -410,62 +409,55 @@ _NUMBER = r"[0-9.,:+\-/_]+%?"
 
 def announces_secret(glance: Glance) -> bool:
     """Return, fast, whether a text may hold anything to mask."""
-    return any_in(_ANCHORS, glance.text.lower())
+    return any_in(ANCHORS, glance.text.lower())
 
 
 def mask_labelled(text: str) -> tuple[str, int]:
     """Return the text with the secrets it announces masked, and how many there were."""
     folded = text.lower()
-    if not any_in(_ANCHORS, folded):
+    if not any_in(ANCHORS, folded):
         return text, 0
     found = 0
     for words, form, decide, also in RULES:
         if any_in(words, folded) and any_in(also, folded):
-            text, count = _mask(pattern(form, re.IGNORECASE | re.ASCII), decide, text)
+            text, count = mask_spans(text, _values(pattern(form, re.IGNORECASE | re.ASCII), decide, text))
             found += count
     if any_in(("password", "phrase", "passcode", "mnemonic"), folded):
-        text, count = _mask_phrases(text)
+        text, count = mask_spans(text, _phrases(text))
         found += count
-    text, count = _mask_fields(text)
+    text, count = mask_spans(text, _fields(text))
     return text, found + count
 
 
-def _mask(form: re.Pattern[str], decide: Decide, text: str) -> tuple[str, int]:
-    """Mask the values of the matches that `decide` accepts."""
-    count = 0
-
-    def replace(match: re.Match[str]) -> str:
-        nonlocal count
+def _values(form: re.Pattern[str], decide: Decide, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of the values, without their quotes, of the matches that `decide` accepts."""
+    for match in form.finditer(text):
         opening, value, closing = _unquote(match["value"])
         start, end = match.span()
         after, before = text[end : end + 16], text[max(0, start - 250) : start]
         found = Found(match["label"], match["gap"], value, bool(closing), after, before)
-        if value in MASKS or not decide(found):
-            return match.group()
-        count += 1
-        return f"{match['label']}{match['gap']}{opening}{MASK}{closing}"
-
-    return form.sub(replace, text), count
+        if value not in MASKS and decide(found):
+            yield match.start("value") + len(opening), end - len(closing)
 
 
-def _mask_phrases(text: str) -> tuple[str, int]:
-    """Mask passphrases without quotes: `password: correct horse battery staple`."""
+def _phrases(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of passphrases without quotes: `password: correct horse battery staple`."""
     folded = fold(text)
-    kept: list[str] = []
     done = 0
     ends = [match.end() for match in pattern(_PASS).finditer(folded)]
     ends += [match.end() for label in _PHRASES if label in folded for match in pattern(label).finditer(folded)]
     for start in sorted(ends):
         match = pattern(_PHRASE).match(text, start) if start >= done else None
         if match is not None and is_passphrase(match["value"]):
-            kept += (text[done : match.start("value")], MASK)
             done = match.end()
-    return ("".join((*kept, text[done:])), len(kept) // 2) if kept else (text, 0)
+            yield match.span("value")
 
 
-def _mask_fields(text: str) -> tuple[str, int]:
-    """Mask the values of fields: `api_key = "…"`, `DB_PASSWORD=…`; words before the announcing one do not matter."""
-    kept: list[str] = []
+def _fields(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of the values of fields: `api_key = "…"`, `DB_PASSWORD=…`; words before the label do not matter.
+
+    An unquoted value goes as far as its characters do.
+    """
     done = 0
     for start in sorted(_ends_of_labels(text)):
         match = pattern(_FIELD).match(text, start) if start >= done else None
@@ -476,9 +468,8 @@ def _mask_fields(text: str) -> tuple[str, int]:
         found = Found(_label(text, start), match["gap"], value, bool(closing), text[end : end + 16])
         if value in MASKS or not _field_holds_secret(found):
             continue
-        kept += (text[done : match.start("value")], opening, MASK, closing)
         done = end if closing else pattern(_REST).match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
-    return ("".join((*kept, text[done:])), len(kept) // 4) if kept else (text, 0)
+        yield match.start("value") + len(opening), done - len(closing)
 
 
 def _ends_of_labels(text: str) -> Iterator[int]:

@@ -7,6 +7,7 @@ words of a text: secrets are long. The masks and the cache of compiled patterns 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from operator import itemgetter
 
@@ -114,3 +115,14 @@ def pattern(source: str, flags: int = 0) -> re.Pattern[str]:
 MASK = "[REDACTED]"
 PII_MASK = "[REDACTED:PII]"
 MASKS = (MASK, PII_MASK)
+
+
+def mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str = MASK) -> tuple[str, int]:
+    """Return a text with these parts of it masked, and how many there were; overlapping ones become one."""
+    pieces: list[str] = []
+    done = 0
+    for start, end in sorted(spans):
+        if start >= done:
+            pieces += (text[done:start], mask)
+        done = max(done, end)
+    return ("".join((*pieces, text[done:])), len(pieces) // 2) if pieces else (text, 0)
