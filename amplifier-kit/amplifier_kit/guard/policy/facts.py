@@ -80,18 +80,9 @@ def facts(action: str, details: Mapping[str, Any], project: Path) -> Facts:
         found.look()
     except (ValueError, OSError, RecursionError) as error:
         found.problems.append(f"it cannot be understood: {error}")
-    return Facts(
-        action,
-        found.tool,
-        commands=None if found.commands is None else tuple(found.commands),
-        paths=tuple(found.paths),
-        hosts=tuple(found.hosts),
-        problem="; ".join(found.problems),
-        reads=tuple(found.reads),
-        writes=tuple(found.writes),
-        spelled=tuple(found.spelled),
-        lines=tuple(found.lines),
-    )
+    lists = {name: tuple(getattr(found, name)) for name in ("paths", "hosts", "reads", "writes", "spelled", "lines")}
+    commands = None if found.commands is None else tuple(found.commands)
+    return Facts(action, found.tool, commands, problem="; ".join(found.problems), **lists)
 
 
 class _Finder:
