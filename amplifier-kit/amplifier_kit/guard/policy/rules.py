@@ -159,7 +159,7 @@ def _check_host(pattern: str) -> None:
 class _Command(NamedTuple):
     #: Text that is in every line which matches: looking for it is faster than matching.
     needle: str
-    pattern: tuple[str, ...]
+    expression: re.Pattern[str]
     rule: Rule
 
 
