@@ -1,4 +1,4 @@
-"""Part three of the benchmark: what the kit and the program take, each measured by a program of its own."""
+"""Part three of the benchmark: what the kit and the program take, each measured by a separate program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROGRAMS = (
 )
 HEADER = ["What", "Ours", "Target", "Met"]
 SECONDS = 900
-#: Each program runs this often, and the middle one of its values counts: one hiccup of the machine is no finding.
+#: Runs of each program. The median counts, so that one hiccup of the machine does not.
 RUNS = 3
 
 

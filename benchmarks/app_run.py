@@ -133,7 +133,7 @@ def measure(rounds: int) -> list[Row]:
 
 
 def row_of_ratio(run: float, floor: float) -> Row:
-    """Make the row of a run; the floor stands in its name, as it is measured anew every time."""
+    """Return the row of a run; its name contains the floor, which is measured every time."""
     ratio = run / floor
     return Row(
         what=f"`amplifier run`, mock provider: {run:.3f} s, import floor {floor:.3f} s",
@@ -145,7 +145,7 @@ def row_of_ratio(run: float, floor: float) -> Row:
 
 
 def row_of_time(what: str, taken: float, target: float) -> Row:
-    """Make the row of a program that has a time of its own to keep."""
+    """Return the row of a program with an absolute time limit."""
     return Row(what=f"`{what}`", value=round(taken, 3), unit="s", target=f"≤ {target:g}", met=taken <= target)
 
 

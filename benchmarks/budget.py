@@ -23,7 +23,7 @@ from amplifier_foundation.usage import SessionBudget
 from amplifier_kit.engine.usage import require_allowance
 
 TARGET_MS = 0.005
-#: Counting is no check; it has a target of its own, so that it stays what nobody notices.
+#: Counting is separate from checking and has its own target, so that it stays unnoticeable.
 COUNT_TARGET_MS = 0.05
 LEVELS = 4
 CALLS = 1000

@@ -95,7 +95,7 @@ def kill_once(session: Session, seconds: float, seed: int) -> int:
         first = writer.stdout.readline()
         if first != b"ready\n":
             raise SystemExit(f"the writer did not start (it said {first!r})")
-        # Nobody reads meanwhile: a full pipe would only make the writer wait, which is a moment like any other.
+        # The pipe is not read meanwhile: if it fills, the writer blocks, and a kill then is a case like any other.
         time.sleep(seconds)
         writer.send_signal(signal.SIGKILL)
         said = writer.stdout.read()

@@ -57,7 +57,7 @@ TURN: list[tuple[str, dict[str, Any]]] = [
             "tool_name": "bash",
             "tool_call_id": "c1",
             "tool_input": {"command": "git log --since=yesterday --oneline"},
-            "result": {"success": True, "output": "4f2a91c Mend the gate\n" * 12},
+            "result": {"success": True, "output": "4f2a91c Fix the login\n" * 12},
             "duration_ms": 31.8,
         },
     ),

@@ -2,7 +2,7 @@
 
     python benchmarks/mcp_first_turn.py [--rounds 12] [--json]
 
-The same session is started in a process of its own without `tool-mcp`, with it and no server, with a server that
+The same session is started in a separate process each: without `tool-mcp`, with it and no server, with a server that
 answers at once, and with one that never says a word; the time is taken of the start of the session, in which modules
 are imported, and of its first turn. The model answers at once, and for further rows after half a second, when the
 protocol's library is just being imported in the background. Every round starts each of them once, in changing order,
@@ -29,7 +29,7 @@ from measured import lower_quartile, measuring, show
 
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
-#: Nobody waits for a server.
+#: The first turn must not wait for a server.
 TARGET_MS = 10.0
 #: To import the module and to read the list of servers is all there is to do at the start.
 START_TARGET_MS = 30.0
@@ -89,7 +89,7 @@ async def first_turn(name: str, delay_ms: int, folder: Path) -> tuple[float, flo
 
 
 def once(name: str, delay_ms: int, folder: Path) -> tuple[float, float]:
-    """Measure one start and first turn in a process of its own; exit when it fails."""
+    """Measure one start and first turn in a separate process; exit when it fails."""
     command = [sys.executable, __file__, "--child", name, str(delay_ms), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=100, check=False)
     if done.returncode:

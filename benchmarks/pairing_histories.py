@@ -112,7 +112,7 @@ class Generator:
         return rest
 
     def results_misnamed(self, history: History) -> History:
-        wrong = ["", "nobody", "p1"]
+        wrong = ["", "unknown", "p1"]
         return [{**m, "tool_call_id": self._chance.choice(wrong)} if self._hits(m) else m for m in history]
 
     def ids_used_again(self, history: History) -> History:
@@ -241,7 +241,7 @@ def _said(history: History) -> list[str]:
 
 
 def _kept(history: History) -> set[str]:
-    """Return the results that nobody could doubt: one result of that id, one call of that id."""
+    """Return the ids of unambiguous results: one call and one result of that id."""
     calls = Counter(name for m in history for name in tool_call_ids(m))
     results = Counter(m["tool_call_id"] for m in history if m["role"] == "tool")
     return {

@@ -41,15 +41,15 @@ class Vault:
 
     def __init__(self, config):
         self.config = config
-        self.told = json.loads(Path(os.environ["GARDEN_OUTPUTS"]).read_text(encoding="utf-8"))
+        self.planned = json.loads(Path(os.environ["GARDEN_OUTPUTS"]).read_text(encoding="utf-8"))
 
     async def execute(self, input):
         with open(os.environ["GARDEN_SEEN"], "a", encoding="utf-8") as file:
             environ = {name: value for name, value in os.environ.items() if name.startswith("GARDEN_")}
             file.write(json.dumps([input, self.config, environ]) + "\\n")
-        if not self.told["outputs"]:
-            raise RuntimeError(self.told["error"])
-        return ToolResult(output=self.told["outputs"].pop(0))
+        if not self.planned["outputs"]:
+            raise RuntimeError(self.planned["error"])
+        return ToolResult(output=self.planned["outputs"].pop(0))
 
 async def mount(coordinator, config=None):
     await coordinator.mount("tools", Vault(config), name="vault")
@@ -69,8 +69,8 @@ def prepare(folder: Path, garden: Garden) -> None:
     package = folder / "modules" / "amplifier_module_tool_vault"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(TOOL, encoding="utf-8")
-    told = {"outputs": garden.tool_outputs, "error": garden.tool_error}
-    (folder / "outputs.json").write_text(json.dumps(told), encoding="utf-8")
+    planned = {"outputs": garden.tool_outputs, "error": garden.tool_error}
+    (folder / "outputs.json").write_text(json.dumps(planned), encoding="utf-8")
     # One call for every output, and one for the error.
     inputs = [*garden.tool_inputs, {"more": True}, {"last": True}]
     calls = [{"name": "vault", "arguments": given} for given in inputs]
@@ -149,7 +149,7 @@ async def run(folder: Path, garden: Garden, scenario: str, prompts: list[str]) -
 
 
 def intact(garden: Garden, folder: Path, seen: Seen) -> list[Plant]:
-    """Return the plants that reached whoever they were meant for, as they are."""
+    """Return the plants that reached their recipient unchanged."""
     tool = [json.loads(line) for line in (folder / "seen.jsonl").read_text(encoding="utf-8").splitlines()]
     texts = {
         "env": json.dumps([given[2] for given in tool]),
@@ -212,7 +212,7 @@ def play(folder: Path, seed: int) -> dict[str, Any]:
 
 
 def child(folder: Path, seed: int) -> dict[str, Any]:
-    """Play in a process of its own, whose environment holds the planted variables and no other secret."""
+    """Run the session in a separate process, whose environment has the planted variables and no other secret."""
     garden = plant(seed)
     prepare(folder, garden)
     environ = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "VIRTUAL_ENV", "TMPDIR")}

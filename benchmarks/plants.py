@@ -1,4 +1,4 @@
-"""Forty secrets, each planted in a place of its own: made up anew from a seed, so that none stands in any source."""
+"""Forty secrets in forty places, generated from a seed, so that none of them is in any source file."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ Every provider with an SDK answers from a server on this machine that speaks its
 token. In turns, through the same client and with the same arguments: the provider, with one subscriber to the tokens;
 and the bare SDK, the same stream read to the end and its tokens kept. A token's time is from the first to the last,
 divided by their number. What counts is the time of the thread that reads, and its lower quartile over the rounds: what
-else the machine did at the time only ever adds. The time by the clock is told as well. Then so many streams at once,
+else the machine did at the time only ever adds. Wall-clock time is reported as well. Then so many streams at once,
 with the limit off, and none of them may lose a token; and a fresh process that says which SDKs it has imported before
 its first call. Prints a table, or with --json one object
 `{"rows": [{"what", "value", "unit", "target", "met"}]}`; exits 1 when a target is missed.
@@ -311,7 +311,7 @@ def added(ours: list[Times], bare: list[Times], field: str) -> float:
 
 
 def row(what: str, value: float, unit: str, target: float | None, *, least: bool = False) -> dict[str, Any]:
-    """Return one row; the target is the most that is allowed, or the least, and None for what is only told."""
+    """Return one row; the target is the most that is allowed, or the least, and None for what is only reported."""
     met = target is None or (value >= target if least else value <= target)
     said = None if target is None else f"{'≥' if least else '≤'} {target:g} {unit}"
     return {"what": what, "value": value, "unit": unit, "target": said, "met": met}

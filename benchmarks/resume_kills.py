@@ -35,7 +35,7 @@ AGAIN = 0.3
 
 @dataclass
 class Seen:
-    """What was on disk while the run was alive: nobody may forget it."""
+    """What was on disk while the run was alive: none of it may be lost."""
 
     #: The lines of the transcript.
     lines: list[bytes] = field(default_factory=list)

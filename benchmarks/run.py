@@ -28,7 +28,7 @@ Ratios matter more than times: both kernels run interleaved on the same machine,
 """
 
 HOW = """
-How to repeat it: `make bench`. It installs the published kernel into an environment of its own (`.peer-venv`, pinned by
+How to repeat it: `make bench`. It installs the published kernel into a separate environment (`.peer-venv`, pinned by
 `benchmarks/peer-constraints.txt`, with the same pydantic as ours), then runs each workload of `benchmarks/workloads.py`
 and `benchmarks/startup.py` in {rounds} rounds of fresh child processes, ours and the peer's in turn, and takes the
 median of the rounds (within a child, the lower quartile of 40 short batches: other work on the machine only ever adds

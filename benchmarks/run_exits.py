@@ -2,7 +2,7 @@
 
     python benchmarks/run_exits.py [--runs 1000] [--no-document] [--output FILE]
 
-Every run is a process of its own with the default bundle, in one home. Exits 1 unless every run exited with status 0
+Every run is a separate process with the default bundle, in one home. Exits 1 unless every run exited with status 0
 and printed exactly the answer.
 """
 
@@ -61,7 +61,7 @@ def main() -> int:
         body = (
             f"## Exit status of `amplifier run`\n\n{circumstances()}\n\n"
             f"{table(['Runs', 'Exit 0 and the answer', 'Others'], cells)}\n\n"
-            "Each run is a process of its own with the default bundle, two at a time in one home, and must print the\n"
+            "Each run is a separate process with the default bundle, two at a time in one home, and must print the\n"
             "answer and nothing else. `python benchmarks/run_exits.py` counts again."
         )
         write_section(options.output, HEADING, "run-exits", body)

@@ -104,7 +104,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """Return the environment of a run: a home of its own, and the tool."""
+    """Return the environment of a run: a separate home, and the tool."""
     environment = surroundings(folder)
     environment["PYTHONPATH"] = os.pathsep.join([str(folder / "modules"), environment["PYTHONPATH"]])
     return environment

@@ -5,7 +5,7 @@
 The same command is run with and without the sandbox, in turns, by the code that runs the commands of `bash`: a
 project with a repository, the whole of what is looked at and mounted for every command, the supervisor, the end of all
 processes. The difference of the lower quartiles counts: what else the machine did at the time only ever adds. Finding
-out whether there is a sandbox, which is done once per process, is a row of its own. Prints a table, or with --json one
+out whether there is a sandbox, which is done once per process, is a separate row. Prints a table, or with --json one
 object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed, 2 when there is no sandbox to
 measure or a command fails.
 """

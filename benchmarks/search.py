@@ -68,7 +68,7 @@ class WrongAnswer(RuntimeError):
 
 def make_tree(root: Path, count: int) -> None:
     """Write the files, in folders three deep; a few have the word `needle` in them."""
-    filler = "".join(f"line {number} of some text that nobody looks for\n" for number in range(20))
+    filler = "".join(f"line {number} of some text without the word\n" for number in range(20))
     for start in range(0, count, FILES_PER_FOLDER):
         number = start // FILES_PER_FOLDER
         folder = root / f"area{number % 20}" / f"part{number // 20 % 10}" / f"folder{number}"

@@ -5,10 +5,13 @@
 A child of a bundle that is in use anyway, with the usual tools and hooks and several agents, is compared with the same
 session started by itself, one after the other in one process: what the child takes longer is the price of starting it
 from another session (its plan, its budget, its place in the tree, its result on disk). The lower quartile of the rounds
-counts: what else the machine did at the time only ever adds. And
-sessions are told to stop whose children wait for their models, or run commands. At once, that takes until the last
-child has closed its log and the last command is gone; after their step, from the end of the commands on. The best of
-three counts. Prints a table, or with --json one object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a
+counts: what else the machine did at the time only ever adds.
+
+It also measures how long it takes to cancel a session whose children wait for their models or run commands: at once,
+until the last child has closed its log and the last command is gone; gracefully, from the end of the commands on. The
+best of three counts.
+
+Prints a table, or with --json one object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a
 target is missed.
 """
 
@@ -146,7 +149,7 @@ async def stop_time(folder: Path, what: Stopping) -> float:
         start = time.perf_counter()
         await runtime.session.coordinator.request_cancel(immediate=what.is_at_once)
         if not what.is_at_once:
-            await asyncio.sleep(0.1)  # nobody ends a command that may be finished
+            await asyncio.sleep(0.1)  # a graceful cancellation lets running commands finish
             if len(at_work(commands)) < running:
                 raise RuntimeError("commands were ended that should have come to their end")
             (commands / "end").touch()

@@ -2,7 +2,7 @@
 
     python benchmarks/tree_kills.py [--kills 200] [--seed 1] [--no-document] [--output FILE]
 
-A session starts six children at once, one of which starts two of its own; each calls a tool or two. The process is
+A session starts six children at once, one of which starts two more; each calls a tool or two. The process is
 killed with SIGKILL at a moment that chance picks. Then the root is resumed in another process, the same calls are made
 again, as an engine does that replays a turn, and the root has another turn. What a child had finished before the kill
 must not be done again, every call must get the right answer, and every log must be without gaps and closed. Exits 1
@@ -75,7 +75,7 @@ def add_tool() -> None:
 
 
 def plan(folder: Path, *, is_resumed: bool) -> dict[str, Any]:
-    """Return the plan and write its scenario; the second time nobody has to wait."""
+    """Return the plan and write its scenario; the resumed run has no delays."""
 
     def work(seconds: float) -> dict[str, Any]:
         given = {"path": ".", "seconds": 0.0 if is_resumed else seconds}
@@ -191,7 +191,7 @@ def check(place: Path, done: set[str], before: dict[str, int], found: Found) -> 
         if numbers != sorted(set(numbers)) or (numbers and numbers[-1] - numbers[0] > len(numbers)):
             found.violations.append(f"{folder.name}: a gap in its log")
         if "_inner" in folder.name:
-            continue  # nobody needs those any more that were cut off
+            continue  # grandchildren that were cut off are not resumed
         # One that had answered when it was killed is not run again, and so has no end in its log.
         is_run_again = after[folder.name] != before.get(folder.name)
         if is_run_again and [line.event for line in lines[-1:]] != ["session:end"]:

@@ -4,7 +4,7 @@
 
 First, children one after the other and in batches: afterwards there must be no more tasks and open files than before,
 and memory must not grow more than what the parent remembers of each child, as Python counts it and as the system does.
-Then many children at once in one process, each with a tool call of its own and one in ten stopped on the way: every one
+Then many children at once in one process, each with its own tool call and one in ten stopped on the way: every one
 must have its own ledger, log, configuration and contributions, and every log must be closed. Exits 1 when any of this
 does not hold. Writes a section of docs/reliability.md.
 """
@@ -37,7 +37,7 @@ sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 KEPT_PER_CHILD = 1_500
 BYTES_PER_CHILD = 6_000
 #: Children that Python's count is taken of, after as many that it only watches: what is remembered up to a limit has to
-#: be made anew under its eyes before it knows of it. It takes time.
+#: be allocated again while it watches before it counts. It takes time.
 COUNTED_BY_PYTHON = 300
 #: Children that are started before anything is counted: as many as it takes until all that is remembered up to a limit,
 #: such as the beginnings of log lines, has reached it.
@@ -73,7 +73,7 @@ class Counted:
 
 
 def add_tool() -> None:
-    """Make a module known whose tool tells what its session has of its own."""
+    """Register a module whose tool returns the identity and contributions of its session."""
     from amplifier_testing.loop.fakes import PlainTool
 
     module = types.ModuleType("amplifier_module_tool_telling")
@@ -84,8 +84,8 @@ def add_tool() -> None:
 
         async def look(given: dict[str, Any]) -> str:
             await asyncio.sleep(0.001 * ((mark or 0) % 7))
-            told = await coordinator.collect_contributions("stress.marks")
-            return json.dumps({"session": coordinator.session_id, "mark": mark, "told": told})
+            marks = await coordinator.collect_contributions("stress.marks")
+            return json.dumps({"session": coordinator.session_id, "mark": mark, "marks": marks})
 
         await coordinator.mount("tools", PlainTool("look", look, action="filesystem.read"))
         return {"name": "tool-telling"}
@@ -171,8 +171,8 @@ def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
         wrong.append(f"{folder.name}: the task of another child")
     for message in messages:
         is_result = message["role"] == "tool" and message["content"].startswith('{"session"')
-        told = {"session": folder.name, "mark": number, "told": [number]}
-        if is_result and json.loads(message["content"]) != told:
+        expected = {"session": folder.name, "mark": number, "marks": [number]}
+        if is_result and json.loads(message["content"]) != expected:
             wrong.append(f"{folder.name}: its tool saw {message['content']}")
 
 
@@ -253,10 +253,10 @@ def describe(counted: Counted) -> str:
         "Every child has a turn with a tool call. A fault would be: a ledger, log line, id, configuration or "
         "contribution of another child, a gap or an open end in a log, a task or file that is left, or more than "
         f"{KEPT_PER_CHILD:,} bytes that Python keeps per child, {BYTES_PER_CHILD:,} by which the process grows.\n\n"
-        "What is kept of a child that is over is its id and its cost: each child has a contributor of its own on the "
-        "channel `session.cost`, which whoever adds up a session asks, and a child that is resumed goes on counting "
-        "where it had stopped. By what the process grows beyond that is room that was needed at once by children that "
-        "ran at the same time, and is used by the next ones.\n`python benchmarks/trees.py` counts again."
+        "Only the id and the cost of a finished child are kept: each child contributes to the channel `session.cost`, "
+        "from which the cost of the whole session is summed, and a resumed child continues its own count. Growth "
+        "beyond that is memory that children running at the same time needed; later children reuse it.\n"
+        "`python benchmarks/trees.py` counts again."
     )
     return "\n\n".join(["## Sessions started from one session", circumstances(), *tables, words])
 

@@ -40,7 +40,7 @@ class TwinFailed(Exception):
 
 
 class Program:
-    """The program, with a home of its own."""
+    """The program, with a separate home."""
 
     def __init__(self, home: Path) -> None:
         self._environment = {**os.environ, "AMPLIFIER_HOME": str(home)}
@@ -125,7 +125,9 @@ def main() -> int:
     parser.add_argument("--checks", type=int, default=1, help="how many cold checks, each in an empty home")
     parser.add_argument("--relaunches", type=int, default=5)
     parser.add_argument("--execs", type=int, default=20)
-    parser.add_argument("--repo", type=Path, default=ROOT, help="the working tree to install; a copy nobody changes")
+    parser.add_argument(
+        "--repo", type=Path, default=ROOT, help="the working tree to install; a copy that does not change meanwhile"
+    )
     parser.add_argument("--write", action="store_true", help="write the table into docs/digital-twin.md")
     options = parser.parse_args()
     load = [os.getloadavg()[0]]

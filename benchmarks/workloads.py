@@ -112,7 +112,7 @@ def make_emit(handlers: list[Any], payload: dict[str, Any]) -> Work:
 
 
 async def check_emit(number: int, payload: dict[str, Any]) -> None:
-    """Make sure that what is timed happens: every handler is called, with data of its own that is whole."""
+    """Make sure that what is timed happens: every handler is called, with a complete copy of the data."""
     seen: list[dict[str, Any]] = []
 
     async def handler(event: str, data: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ def fastest_json_copy(payload: dict[str, Any]) -> Callable[[dict[str, Any]], dic
 
 
 def make_floor(handlers: list[Any], payload: dict[str, Any]) -> Work:
-    """Make the bare loop: defaults and a timestamp merged in, then each handler awaited with a JSON copy of its own."""
+    """Make the bare loop: defaults and a timestamp merged in, then each handler awaited with its own JSON copy."""
     from datetime import UTC, datetime
 
     copy = fastest_json_copy(payload)

@@ -1,4 +1,4 @@
-"""Run shell hooks on the events of a session: they are told in JSON what happens, and may stop or change it."""
+"""Run shell hooks on the events of a session: they read the event as JSON, and may block or change it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _REPLACEMENTS: Final = {
 
 
 class AnswerError(ValueError):
-    """A hook answered something that nobody understands: it must not pass as consent."""
+    """A hook gave an invalid answer: it must not pass as consent."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def read_answer(moment: Moment, returncode: int | None, stdout: str, stderr: str
     if returncode == _BLOCKED:
         return Answer("deny", reason=said or stdout.strip() or _NO_REASON)
     if returncode is None or returncode < 0 or returncode >= _KILLED:
-        how = "nobody knows how" if returncode is None else f"exit code {returncode}"
+        how = "exit status unknown" if returncode is None else f"exit code {returncode}"
         raise AnswerError(f"it was killed ({how})" + (f": {said}" if said else ""))
     if returncode in _NOT_RUN:
         raise AnswerError(f"its command cannot be run (exit code {returncode})" + (f": {said}" if said else ""))
@@ -93,7 +93,7 @@ def read_json(moment: Moment, text: str) -> Answer:
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise AnswerError(f"its answer is no JSON: {error}") from error
+        raise AnswerError(f"its answer is not JSON: {error}") from error
     if not isinstance(said, Mapping):
         raise AnswerError(f"its answer must be an object, not {type(said).__name__}")
     special = said.get("hookSpecificOutput") or {}

@@ -12,7 +12,7 @@ from amplifier_module_hook_shell._config import HookOptions, Policy
 from amplifier_module_hook_shell._matcher import Matcher, MatcherError
 from amplifier_module_hook_shell._moments import MOMENTS, Moment, named
 
-#: Commands and prompts beyond this are no hooks but files.
+#: A longer command or prompt belongs in a file.
 _TEXT_LIMIT: Final = 100_000
 
 
@@ -74,7 +74,7 @@ def read_entries(section: Any, source: Source, first_group: int = 0) -> Entries:
         where = f"{source.label}#{key}"
         moment = named(key) if isinstance(key, str) else None
         if moment is None:
-            found.problems.append(Problem(where, f"there is no event {key!r}; there are {', '.join(MOMENTS)}"))
+            found.problems.append(Problem(where, f"unknown event {key!r}: expected one of {', '.join(MOMENTS)}"))
         elif not isinstance(groups, list):
             found.problems.append(Problem(where, f"must be a list, got {_kind(groups)}"))
         else:

@@ -104,7 +104,7 @@ class Library:
         """Ask whose hooks may run. Without an app that knows of trust, the config is the app's own."""
         is_known = self._coordinator.get_capability("project.is_trusted") is not None
         project = self._said("project.is_trusted")
-        # Mounted more than once, as in a child whose agent has hooks of its own, one config may be trusted and one not.
+        # Mounted twice, as in a child whose agent configures hooks, one config may be trusted and the other not.
         is_ours = self._said("plan.is_trusted", NAME) or self._said("plan.is_hook_trusted", NAME, self._config)
         return Trust(project, not is_known or project or is_ours, self._is_config_of_project())
 
@@ -118,7 +118,7 @@ class Library:
         try:
             return callable(ask) and plain_result(ask(*arguments)) is True
         except Exception as error:
-            logger.error("hook-shell: %s cannot say: %r", capability, error, exc_info=error)
+            logger.error("hook-shell: %s failed: %r", capability, error, exc_info=error)
             return False
 
 

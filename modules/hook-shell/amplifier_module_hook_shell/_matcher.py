@@ -81,5 +81,5 @@ def _test_of(text: str) -> Callable[[str], bool]:
             warnings.simplefilter("ignore", FutureWarning)  # `[[` may mean something else one day
             pattern = re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        raise MatcherError(f"{text!r} is no regular expression: {error}") from error
+        raise MatcherError(f"{text!r} is not a valid regular expression: {error}") from error
     return lambda name: pattern.fullmatch(name) is not None

@@ -30,9 +30,9 @@ class Moment:
     name: str
     #: The events it stands for.
     events: tuple[str, ...]
-    #: Which field of the payload a matcher is compared with; none: a matcher has no meaning.
+    #: The field of the payload that a matcher is compared with; None: this event has no matcher.
     subject: str | None = None
-    #: Whether something waits for the answer: then a hook that gives none is a refusal, unless it is told otherwise.
+    #: Whether the hook gates an action: no answer is then a refusal, unless the config says otherwise.
     is_gate: bool = False
     #: Which field of the event a hook may replace.
     replaced: str | None = None

@@ -1,4 +1,4 @@
-"""Keep what hooks have to tell the model until it can be told."""
+"""Queue what hooks say to the model until its next request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.models import HookResult
 from amplifier_kit.reminders import reminder, without_tags
 
-#: More than this is no note but a leak.
+#: More pending notes than this mean that nothing reads them.
 _MOST: Final = 100
 _LENGTH: Final = 20_000
 _CUT: Final = "(cut here)"

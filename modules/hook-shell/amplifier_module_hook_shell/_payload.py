@@ -21,7 +21,7 @@ _ONLY: Final = {
 
 
 def facts_of(moment: Moment, event: str, data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return what hooks of a moment are told of an event."""
+    """Return the fields of an event that hooks of a moment receive."""
     wanted = _ONLY.get(moment.name)
     facts = {key: value for key, value in data.items() if wanted is None or key in wanted}
     facts |= {"hook_event_name": moment.name, "event": event, "cwd": str(folder)}
@@ -67,5 +67,5 @@ def written(hook: Hook, facts: Mapping[str, Any]) -> bytes:
     tool = given.get("tool_name")
     if hook.source.is_claude and isinstance(tool, str) and tool in ALIASES:
         given |= {"tool_name": ALIASES[tool][0], "amplifier_tool_name": tool}
-    # ASCII only: half a surrogate pair in a tool's input is no UTF-8.
+    # ASCII only: a lone surrogate in a tool's input cannot be encoded as UTF-8.
     return json.dumps(given, default=str).encode("ascii") + b"\n"

@@ -36,7 +36,7 @@ class Question:
     async def ask(self, hook: Hook, facts: bytes, *, timeout: float, stop: asyncio.Future[None] | None) -> Outcome:
         """Return what the first provider makes of an event; raises only the caller's cancellation.
 
-        A budget that is used up, a provider that fails and an answer nobody understands are no consent.
+        An exhausted budget, a failing provider and an invalid answer never count as consent.
         """
         try:
             spent = self._spent()
@@ -79,7 +79,7 @@ class Question:
 def _read(hook: Hook, said: str) -> Answer:
     found = _OBJECT.search(said)
     if found is None:
-        raise AnswerError("there is no JSON object in it")
+        raise AnswerError("it contains no JSON object")
     import json
 
     try:

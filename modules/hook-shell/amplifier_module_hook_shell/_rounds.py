@@ -113,5 +113,5 @@ def _steps(hooks: Sequence[Hook]) -> list[list[Hook]]:
 
 
 def _written(value: Any) -> str:
-    """Return a value so that two are the same text only when they are the same to whoever reads the JSON."""
+    """Serialize a value; two texts are equal only when their JSON values are."""
     return json.dumps(value, sort_keys=True, default=str)

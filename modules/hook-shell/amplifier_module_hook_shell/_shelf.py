@@ -1,7 +1,7 @@
 """Find the hooks of a session once, at its beginning: what a file says later is for the next session.
 
 A session could otherwise be made to run what it has written itself. Files of the project count only when its folder is
-trusted: whoever opens a folder of somebody else has not asked for its commands to run.
+trusted: opening somebody else's folder is not consent to run its commands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._entry import Hook, Problem, Source, read_entries
 from amplifier_module_hook_shell._plain_file import read_plain
 
-#: A hooks file beyond this is none.
+#: Larger files are refused.
 _FILE_LIMIT: Final = 1024 * 1024
 _MOST_FILES: Final = 200
 _MOST_FOLDERS: Final = 2000
@@ -32,7 +32,7 @@ class Trust(NamedTuple):
 
     #: Whether the folder of the project is trusted.
     project: bool
-    #: Whether the config of this module is nobody's who is not.
+    #: Whether everything that contributed to the config of this module is trusted.
     config: bool
     #: Whether the project may have had a say in the config, trusted or not.
     is_config_of_project: bool = False
@@ -97,7 +97,7 @@ class Shelf:
 def _files(
     settings: ShellHooksConfig, project: Path, home: Path | None, trust: Trust, problems: list[Problem]
 ) -> Iterator[tuple[Path, Source]]:
-    """Yield the files in the order in which their hooks run; what is yours comes first, whoever names it again."""
+    """Yield the files in the order in which their hooks run; the user's come first, even if listed again."""
     if home is not None:
         for path in _hooks_files(home / "hooks", problems):
             yield path, Source(f"home/{path.relative_to(home).as_posix()}", path.parent)

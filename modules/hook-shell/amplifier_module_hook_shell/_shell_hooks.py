@@ -143,7 +143,7 @@ class ShellHooks:
 
     async def _ran(self, hook: Hook, facts: bytes, timeout: float, case: _Case) -> Outcome:
         if timeout <= 0:
-            return Outcome("timeout", error="there was no time left for it: the hooks before it took it all")
+            return Outcome("timeout", error="no time was left: the hooks before it used it up")
         if hook.kind == "prompt":
             return await self._question.ask(hook, facts, timeout=timeout, stop=case.stop)
         # Not at the top: most sessions have no hooks, and what runs commands takes its time to import.
@@ -262,7 +262,7 @@ class _Case:
 
 async def _watch(token: Any, stop: asyncio.Future[None]) -> None:
     """Say so when the session is asked to stop at once."""
-    while getattr(token, "is_immediate", False) is not True:  # noqa: ASYNC110 - a token tells nobody, it is looked at
+    while getattr(token, "is_immediate", False) is not True:  # noqa: ASYNC110 - a token has no event to wait for
         await asyncio.sleep(_LOOK)
     if not stop.done():
         stop.set_result(None)

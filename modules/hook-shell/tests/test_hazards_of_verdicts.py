@@ -130,7 +130,7 @@ async def test_timeout_is_not_a_refusal(make_rig: Any, group: Group, policy: str
         ("kill -9 $$", "killed"),
         ("exit 126", "cannot be run"),
         ('echo \'{"decision": "aprove"}\'', "aprove"),
-        ("echo '{\"decision\": '", "no JSON"),
+        ("echo '{\"decision\": '", "not JSON"),
         ("echo '{\"reason\": 7}'", "must be a text"),
         ("echo '{'; head -c 200000 /dev/zero | tr '\\0' x", "longer than what is read"),
     ],

@@ -136,7 +136,7 @@ def _without_headers(body: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str
 
 def _created(path: str, body: Sequence[tuple[int, str]]) -> Operation:
     body, ends_open = list(body), False
-    # In lines that are no diff, what a diff would mean by them means nothing: they are all of the file.
+    # Without a diff's markers, lines that look like parts of a diff are content of the file.
     if any(text.startswith("+") or _UNIFIED.match(text) for _, text in body):
         ends_open = body[-1][1].startswith("\\ ")
         body = [one for one in body if not _UNIFIED.match(one[1]) and not one[1].startswith("\\ ")]

@@ -148,7 +148,7 @@ class ApplyPatch:
 
 
 def _named_plainly(tool_input: Mapping[str, Any]) -> set[str]:
-    """Return the paths that whoever looks at the input sees in it, without knowing how patches are read."""
+    """Return the paths that a reader sees in the input, who does not know how patches are parsed."""
     patch, path = tool_input.get("patch"), tool_input.get("path")
     if isinstance(patch, str):
         return set(_NAMED.findall(patch))

@@ -1,6 +1,6 @@
-"""Keep from accidents: refuse the few commands that destroy a machine, as the safety profile says.
+"""Prevent accidents: refuse the few commands that destroy a machine, according to the safety profile.
 
-This is no fence against somebody who means harm: that is the session's policy, which every call passes before.
+This is not a security boundary: that is the session's policy, which checks every call first.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Safety:
 
 
 def _pattern(text: str, *, is_plain: bool) -> re.Pattern[str]:
-    """Compile a text in which `*` stands for anything; in a plain one, for anything that is no further command."""
+    """Compile a pattern in which `*` matches anything; in a plain one, anything that cannot start another command."""
     anything = "[^;&|<>()`$\n\r]*" if is_plain else ".*"
     return re.compile(anything.join(map(re.escape, text.strip().split("*"))), re.DOTALL)
 

@@ -106,7 +106,7 @@ class _Taking:
             listed = ", ".join(map(str, self._cut[:10])) + (" and others" if len(self._cut) > 10 else "")
             window.notes.append(f"Cut at {LONGEST_LINE} characters: line {listed}.")
         if self._is_replaced:
-            window.notes.append("Bytes that are no text, or the character for such, are shown as �.")
+            window.notes.append("Bytes that are not UTF-8 text, and existing replacement characters, are shown as �.")
         following = window.offset + len(window.lines)
         if not window.total:
             window.notes.append("The file is empty.")
@@ -124,7 +124,7 @@ class _Taking:
         if len(line) > LONGEST_LINE:
             line = line[:LONGEST_LINE]
             self._cut.append(window.total)
-        # With its number and its end: of lines that are empty, there would be no end otherwise.
+        # Count the line number and line end too: otherwise empty lines would never reach the limit.
         size = len(_numbered(window.total, line)) + 1
         if window.lines and self._characters + size > MOST_CHARACTERS:
             self._is_full = True

@@ -108,7 +108,7 @@ class Answer:
             is_sound = base64.b64encode(base64.b64decode(data, validate=True)).decode("ascii") == data
         except (binascii.Error, ValueError):
             is_sound = False
-        return "" if is_sound and data and kind.startswith("image/") else f"it is no sound image of type {kind!r}"
+        return "" if is_sound and data and kind.startswith("image/") else f"invalid image data of type {kind!r}"
 
 
 def structured_text(value: Any) -> str:

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _VERSION: Final = 1
 _LARGEST: Final = 8 << 20
 _HASH: Final = re.compile(r"[0-9a-f]{64}\.json")
-#: Files of servers that nobody uses any more go when there are more than these.
+#: Beyond this number, the files that have not been used for longest are deleted.
 _MOST_FILES: Final = 200
 
 

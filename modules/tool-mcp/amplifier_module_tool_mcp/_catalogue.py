@@ -54,7 +54,7 @@ class Offer:
             or not isinstance(data.get("schema"), dict)
             or not all(isinstance(data.get(key), str) for key in ("name", "description", "uri"))
         ):
-            raise ValueError("it is no offer of a server")
+            raise ValueError("an entry is not a tool, prompt or resource")
         return cls(data["kind"], data["name"], data["description"], data["schema"], data["uri"])
 
 

@@ -84,7 +84,7 @@ class Connection:
         self._make_link = make_link
         self._listener = listener
         self._circuit = Circuit(settings.retry)
-        # Events of the background belong to no turn, whoever happens to start it.
+        # Background events belong to no turn, even when a turn started the connection.
         self._context = contextvars.copy_context()
         self._client: Any = None
         self._link: Link | None = None
@@ -244,7 +244,7 @@ class Connection:
 
     @asynccontextmanager
     async def _listening(self, client: Any) -> AsyncIterator[None]:
-        """Be told of changes from here on, so that none is missed between the first list and the first word."""
+        """Subscribe to changes before the first list is fetched, so that no change is missed in between."""
         is_heard = asyncio.Event()
         listening = asyncio.create_task(self._listen(client, is_heard))
         try:
@@ -255,7 +255,7 @@ class Connection:
             await asyncio.wait([listening])
 
     async def _listen(self, client: Any, is_heard: asyncio.Event) -> None:
-        """Ask to be told of changes, where the protocol wants to be asked."""
+        """Subscribe to changes, where the protocol version requires a subscription."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         abilities = client.server_capabilities

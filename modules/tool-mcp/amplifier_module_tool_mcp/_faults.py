@@ -12,9 +12,9 @@ CONNECTION_CLOSED: Final = -32000
 REQUEST_TIMEOUT: Final = -32001
 #: Exceptions of streams that the other side has left.
 _CLOSED: Final = ("BrokenResourceError", "ClosedResourceError", "EndOfStream")
-#: What is quoted of somebody else's message.
+#: Characters quoted from a foreign message.
 _LONGEST: Final = 500
-#: Faults that trying again does not mend.
+#: Faults that a retry cannot fix.
 _LASTING: Final = frozenset(
     ("command_not_found", "variable_missing", "sandbox_required", "sandbox_failed", "sdk_missing", "invalid_url")
 )

@@ -24,7 +24,7 @@ class HttpLink:
         self._largest = largest
         self._allowance = Allowance()
         self.fault: ServerFault | None = None
-        #: Such a server's own log is with whoever runs it.
+        #: Always empty: the operator of an HTTP server has its log.
         self.said = ""
         #: Set when the server is of no use any more.
         self.ended = asyncio.Event()

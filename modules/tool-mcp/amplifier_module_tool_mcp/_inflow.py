@@ -11,7 +11,7 @@ from amplifier_kit.guard.processes import Output
 from amplifier_module_tool_mcp._allowance import BURST, RATE, Allowance
 from amplifier_module_tool_mcp._faults import ServerFault
 
-#: Lines that are no messages: prints that went astray are forgiven, a stream of them is not.
+#: Lines that are not protocol messages: a few stray prints are tolerated, a stream of them is not.
 MOST_STRAY_LINES: Final = 1000
 MOST_STRAY_BYTES: Final = 1 << 20
 #: Bytes that wait to be understood before the server is made to wait.
@@ -54,7 +54,7 @@ class Inflow(Output):
         else:
             self._rest += rest
         if self.fault is None and (len(self._rest) > self._largest or self._waiting > 2 * self._largest):
-            self._fail("flood", f"it sent more than {self._largest:,} bytes that nobody waits for")
+            self._fail("flood", f"it sent more than {self._largest:,} bytes of unprocessed output")
         self._news.set()
 
     def _take(self, line: bytes) -> None:
@@ -113,7 +113,7 @@ class Inflow(Output):
         self._stray_lines += 1
         self._stray_bytes += len(line)
         if self._stray_lines > MOST_STRAY_LINES or self._stray_bytes > MOST_STRAY_BYTES:
-            self._fail("malformed", "its output is no messages of the protocol")
+            self._fail("malformed", "its output is not MCP messages")
 
     def _fail(self, code: str, reason: str) -> None:
         if self.fault is not None:

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 FILE_LIMIT: Final = 1 << 20
 _LONGEST_LINE: Final = 8192
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
-#: What could move the cursor or colour the terminal of whoever reads the file.
+#: Control characters and escape sequences, which could move the cursor or colour the reader's terminal.
 _CONTROL: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 

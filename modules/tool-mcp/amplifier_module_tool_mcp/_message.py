@@ -1,4 +1,4 @@
-"""Read one message of a server, also where its sender was careless with it."""
+"""Parse one message of a server, tolerating common mistakes of senders."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _NOT_UNDERSTOOD: Final = -32700
 
 
 def read_message(line: bytes) -> Any:
-    """Return a message as the SDK takes it; raises ValueError for a line that is none.
+    """Return a message as the SDK expects it; raise ValueError for a line that is not a message.
 
-    Half a surrogate pair, which programs leave that cut a text at so many characters, is replaced. An answer that is
-    not of the protocol's form, or is nested too deeply to be read, becomes the error that whoever asked is told, so
-    that nobody waits for it.
+    Lone surrogates, which programs produce that truncate text by UTF-16 units, are replaced. A response that does not
+    follow the protocol, or is nested too deeply to be parsed, becomes an error response to the request with its id, so
+    that the request fails at once instead of timing out.
     """
     import mcp_types
     from mcp.shared.message import SessionMessage
@@ -35,7 +35,7 @@ def read_message(line: bytes) -> Any:
 
 
 def _careless(line: bytes) -> dict[str, Any]:
-    """Read a line with a reader that takes more; raises ValueError for what is no object, or too deep for it, too."""
+    """Parse a line leniently; raise ValueError when it is not a JSON object, or nested too deeply even for that."""
     try:
         message = json.loads(line.decode("utf-8", "replace"), object_hook=_whole, parse_constant=lambda name: None)
     except RecursionError as error:

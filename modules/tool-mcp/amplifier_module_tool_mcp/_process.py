@@ -110,7 +110,7 @@ class ServerProcess:
         """Return the command and the environment to start it with.
 
         A server has what its config gives it: keys, a network. A name on PATH is therefore never looked up in folders
-        that commands can write to, neither by us nor by the server; a path is the choice of whoever wrote it.
+        that commands can write to, neither by us nor by the server; a path in the config is taken as it is.
         """
         resolved = self._resolved
         untrusted = self._confinement.writable_roots()
@@ -118,10 +118,10 @@ class ServerProcess:
         environment = {**host_environment(inherited, untrusted), "TERM": "dumb", **resolved.env}
         program = find_program(_placed(resolved.command, self._folder), environment.get("PATH"), untrusted)
         if program is None:
-            told = f"there is no program {resolved.command!r} to start"
+            reason = f"there is no program {resolved.command!r} to start"
             if found := find_program(resolved.command, {**inherited, **resolved.env}.get("PATH"), []):
-                told += f" outside of the project; write its path to start {found}"
-            raise ServerFault("command_not_found", resolved.mask.diagnostic(told))
+                reason += f" outside of the project; write its path to start {found}"
+            raise ServerFault("command_not_found", resolved.mask.diagnostic(reason))
         return self._confinement.wrap([program, *resolved.args], self._folder, environment)
 
     def _started(self, order: CommandSpec, inflow: Inflow, errors: ErrorStream) -> RunningCommand:
@@ -133,7 +133,7 @@ class ServerProcess:
     async def _pump_in(
         self, inflow: Inflow, parse: Callable[[bytes], Any], session: Any, running: RunningCommand, errors: ErrorStream
     ) -> None:
-        """Pass messages on until there are no more; then the session is told that the connection is closed."""
+        """Pass messages on until there are no more; then report to the session that the connection is closed."""
         import anyio
 
         try:
@@ -162,7 +162,7 @@ def _placed(command: str, folder: str) -> str:
 
 
 def _pipe(path: Path) -> int:
-    """Make a pipe with a name, and return our end of it, which waits for nobody."""
+    """Create a named pipe and return our end of it, opened without blocking."""
     try:
         os.mkfifo(path, 0o600)
         return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -13,7 +13,7 @@ from amplifier_module_tool_mcp._faults import ServerFault
 #: Of what a session gives a handler: so much, and at most so many seconds, is kept to say why in time.
 _RESERVE_SHARE: Final = 0.2
 _RESERVE_MOST: Final = 2.0
-#: Nobody waits for longer than so many handlers do, one after the other.
+#: The most handlers that wait one after the other, which bounds the whole wait.
 _MOST_PARTS: Final = 100
 
 

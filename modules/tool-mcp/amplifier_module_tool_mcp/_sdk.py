@@ -25,13 +25,13 @@ _STEPS: Final = (
 )
 
 
-#: Seconds after which an import lets others have the interpreter, instead of 5 ms: whoever writes a line to the log
-#: meanwhile would wait that long for each of them.
+#: Thread switch interval in seconds during an import, instead of 5 ms: every line written to the log meanwhile would
+#: wait that long for the interpreter.
 _SLICE: Final = 0.0005
 
 
 class ShortSlices:
-    """Make threads take turns quickly for as long as anybody is in here; what was set before is set again after."""
+    """Shorten the thread switch interval while at least one thread is inside, then restore it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,7 +53,7 @@ class ShortSlices:
 
 
 class Loading:
-    """The import of the SDK in a thread of its own, which ends soon after nobody waits for it any more."""
+    """Import the SDK in a separate thread, which stops early when every caller has been cancelled."""
 
     def __init__(self) -> None:
         self._waiting = 0
@@ -83,10 +83,10 @@ class Loading:
         try:
             loop.call_soon_threadsafe(_settle, done, failure)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits
+            pass  # the loop is closed: no caller is left
 
     def _step_by_step(self) -> BaseException | None:
-        """Import until nobody waits any more; return what went wrong."""
+        """Import package after package while a caller waits; return the exception if one failed."""
         failure: BaseException | None = None
         for name in _STEPS:
             if not self._waiting:

@@ -1,4 +1,4 @@
-"""All servers of a session: their tools come and go while it runs, and what becomes of them is told as events."""
+"""All servers of a session: their tools come and go while it runs, and every change is an event."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MODULE: Final = "tool-mcp"
-#: Seconds after which the session is taken to have begun, whoever has not said so.
+#: Events are held until the session has started, so that its listeners are there, but no longer than these seconds.
 _AUDIENCE: Final = 0.2
-#: Seconds that a session that has begun, or a request that goes out, has the processor to itself, before servers are
-#: started that nobody waits for.
+#: Seconds by which servers that are not required start later than the session or a request, so that those have the
+#: processor to themselves.
 _HEAD_START: Final = 0.2
-#: ... and that all of that lasts at most.
+#: The longest that a turn may delay them.
 _LONGEST_HEAD_START: Final = 5.0
 
 
@@ -86,7 +86,7 @@ class Servers:
                 await self._apply(connection, catalogue)
 
     async def start(self) -> None:
-        """Begin to connect all servers, and to tell what is left out; waits for nobody."""
+        """Start to connect all servers and to report ignored entries, without waiting for either."""
         if self._is_started:
             return
         self._is_started = True
@@ -121,12 +121,12 @@ class Servers:
         return HookResult(action="continue")
 
     async def on_session(self, event: str, data: dict[str, Any]) -> HookResult:
-        """Know that the session has begun, so that everybody who listens to events does so by now."""
+        """Note that the session has started: every event listener is registered by now."""
         self._is_heard.set()
         return HookResult(action="continue")
 
     async def _announce(self) -> None:
-        """Tell what is left out, and whether servers run in the sandbox."""
+        """Report ignored config entries, and whether servers run in the sandbox."""
         await self._is_heard.wait()
         for ignored in self._ignored:
             await self._coordinator.hooks.emit(IGNORED, dict(ignored))
@@ -138,7 +138,7 @@ class Servers:
         try:
             sandbox = sandbox_of(self._coordinator, {"sandbox": self._settings.sandbox})
             await sandbox.announce(self._coordinator, _MODULE)
-        except (ValueError, OSError) as error:  # told with the servers that it is for, too
+        except (ValueError, OSError) as error:  # also reported for each server that needs it
             logger.error("tool-mcp: the sandbox cannot be set up: %s", error)
 
     async def close(self) -> None:
@@ -168,7 +168,7 @@ class Servers:
         text = "; ".join(self.masked(reason) for reason in missing)
         return HookResult(
             action="deny",
-            reason=f"an MCP server that is required is not there: {text}. Mend it, or set `required: false`",
+            reason=f"a required MCP server is not available: {text}. Repair it, or set `required: false`",
         )
 
     async def on_visibility(self, event: str, data: dict[str, Any]) -> HookResult:
@@ -343,7 +343,7 @@ class Servers:
         return self._masks.setdefault(server, Mask())
 
     async def _explained(self, connection: Connection, fault: ServerFault) -> str:
-        """Return why a server is not there; that the sandbox was the reason is told as an event too."""
+        """Return why a server is not available; emit an event too when the sandbox is the reason."""
         server = connection.spec.name
         reason = self._mask(server).diagnostic(fault.reason)
         if fault.code == "sandbox_required":

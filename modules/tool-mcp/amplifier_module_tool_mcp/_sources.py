@@ -16,7 +16,7 @@ from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
 VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
 _MODULE: Final = "tool-mcp"
 _INLINE: Final = "the bundle's config"
-#: Larger files are no config that a person has looked at.
+#: A config that a person wrote is smaller.
 _LARGEST: Final = 1 << 20
 
 
@@ -42,9 +42,10 @@ def find_servers(
 ) -> Found:
     """Return all servers that are named: by the user, the project, the environment, the bundle's own config.
 
-    Files of a project count only when `is_trusted` says so: they name commands to run. A file that cannot be used is
-    noted, and the others count. So does the bundle's own config, unless `is_inline_trusted` says of this module that
-    nobody untrusted had a say in it; in an app that knows nothing of trust it is the app's. Raises SpecError for it.
+    Files of a project count only when `is_trusted` returns True: they name commands to run. The same holds for the
+    bundle's own config, unless `is_inline_trusted` vouches that no untrusted source contributed to it; in an app
+    without trust it counts as the app's. A file that cannot be used is noted, and the others count. Raises SpecError
+    for an invalid entry of the bundle's config.
     """
     found = Found()
     _take_file(found, home / "mcp.json")
@@ -75,7 +76,7 @@ def find_servers(
 def _is_vouched_for(is_trusted: Callable[[str], bool] | None) -> bool:
     try:
         return is_trusted is not None and plain_result(is_trusted(_MODULE)) is True
-    except Exception:  # who cannot say does not vouch; what else is known of the project counts
+    except Exception:  # a failure vouches for nothing; the trust in the project decides
         return False
 
 
@@ -87,12 +88,12 @@ def _is_there(path: Path) -> bool:
 def _distrust(is_trusted: Callable[[], bool] | None) -> str:
     """Return why files of the project do not count; empty when they do."""
     if is_trusted is None:
-        return "nobody says that this project is trusted, so that its servers are not started"
+        return "it is unknown whether this project is trusted, so its servers are not started"
     try:
         trusted = plain_result(is_trusted())
     except Exception as error:
-        return f"it cannot be told whether this project is trusted ({error}), so that its servers are not started"
-    return "" if trusted is True else "this project is not trusted, so that its servers are not started"
+        return f"cannot find out whether this project is trusted ({error}), so its servers are not started"
+    return "" if trusted is True else "this project is not trusted, so its servers are not started"
 
 
 def _take_file(found: Found, path: Path, *, must_exist: bool = False) -> None:

@@ -110,7 +110,7 @@ def _userinfo(url: str) -> str | None:
 def read_spec(name: Any, entry: Any, origin: str) -> ServerSpec | None:
     """Read one entry of a config; None for one that is switched off. Raises SpecError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise SpecError(f"{origin}: {name!r} is no name for a server")
+        raise SpecError(f"{origin}: {name!r} is not a valid server name")
     where = f"{origin}: server {name!r}"
     if not isinstance(entry, Mapping):
         raise SpecError(f"{where} must be a mapping, got {type(entry).__name__}")

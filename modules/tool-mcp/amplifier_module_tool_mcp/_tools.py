@@ -61,7 +61,7 @@ class McpTool:
         return dict(self.offer.schema)
 
     def get_metadata(self) -> dict[str, Any]:
-        """Return hints for whoever decides about approval."""
+        """Return hints for approval decisions."""
         return {"requires_approval": True, "mcp_server": self._connection.spec.name, "mcp_tool": self.offer.name}
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:

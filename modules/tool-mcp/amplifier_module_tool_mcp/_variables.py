@@ -9,7 +9,7 @@ from typing import Final
 from amplifier_module_tool_mcp._faults import ServerFault
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-#: Shorter values are no secrets, and would be found in every second word.
+#: Shorter values are not secrets, and masking them would hit ordinary words.
 _SHORTEST: Final = 4
 
 
@@ -83,5 +83,5 @@ def references(texts: Iterable[str]) -> list[str]:
 
 
 def is_only_reference(text: str) -> bool:
-    """Tell whether a text is nothing but one reference, so that it holds no value of its own."""
+    """Return whether a text is exactly one reference, and so contains no value itself."""
     return _REFERENCE.fullmatch(text) is not None

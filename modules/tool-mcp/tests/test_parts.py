@@ -157,8 +157,8 @@ def test_answers() -> None:
     assert [block.source["media_type"] for block in result.content] == ["image/png", "image/gif"]  # type: ignore[union-attr]
     assert result.output["content"].splitlines() == [
         "a ? b",
-        "[image left out: it is no sound image of type 'image/png']",
-        "[image left out: it is no sound image of type 'text/html']",
+        "[image left out: invalid image data of type 'image/png']",
+        "[image left out: invalid image data of type 'text/html']",
         "[audio of type audio/wav, 21 bytes: left out]",
         "[resource n: x://y]",
         "inside",

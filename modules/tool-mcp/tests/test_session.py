@@ -133,7 +133,7 @@ async def test_a_deadline_for_handlers_lets_nothing_out(
         while not saying.done():
             await pass_seconds(1)
         assert _requests(session) == []
-        assert "an MCP server that is required is not there: odd: it is not connected after 90 s" in await saying
+        assert "a required MCP server is not available: odd: it is not connected after 90 s" in await saying
 
 
 async def test_a_short_session_leaves_nothing(

@@ -89,8 +89,8 @@ async def test_a_call_does_not_wait_for_ever(make_session: Callable[[], Session]
     [
         ("crash", "crashed", "it ended with exit code 3; it last said: it hurts"),
         ("flood", "flood", "'odd': it "),
-        ("malformed", "malformed", "no messages of the protocol"),
-        ("huge", "flood", "bytes that nobody waits for"),
+        ("malformed", "malformed", "its output is not MCP messages"),
+        ("huge", "flood", "bytes of unprocessed output"),
     ],
 )
 async def test_trouble_in_a_call(

@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 class Pattern:
-    """A pattern to search for; raises re.error when it is none."""
+    """A pattern to search for; raises re.error when it is invalid."""
 
     def __init__(self, pattern: str, *, ignore_case: bool, multiline: bool) -> None:
         flags = re.IGNORECASE if ignore_case else re.NOFLAG
@@ -33,7 +33,7 @@ class Pattern:
             warnings.simplefilter("error")
             try:
                 self._regex = re.compile(pattern, flags)
-                #: For text with bytes that are no UTF-8.
+                #: For text with invalid UTF-8.
                 self._valid = valid_only(pattern, flags)
             except (FutureWarning, DeprecationWarning) as warning:
                 raise re.error(str(warning)) from None

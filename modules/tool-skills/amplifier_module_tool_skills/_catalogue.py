@@ -44,7 +44,7 @@ class Catalogue:
     """The skills of a session by name, and what is wrong with those that are not among them."""
 
     roots: Roots
-    #: What the session says of each file before it is read; None where nobody is to be asked.
+    #: The policy check for each file before it is read; None without policies.
     denied: Denied | None = None
     skills: dict[str, Skill] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -133,7 +133,7 @@ def _files(root: Root, within: list[Path] | None, problems: list[str]) -> Iterat
                 entries = sorted(found, key=lambda entry: entry.name)
         except (FileNotFoundError, NotADirectoryError) as error:
             if depth == 0 and isinstance(error, NotADirectoryError):
-                problems.append(f"{folder}: is no folder")
+                problems.append(f"{folder}: is not a folder")
             continue
         except OSError as error:
             problems.append(f"{folder}: cannot be searched: {error.strerror or error}")

@@ -44,7 +44,7 @@ class SkillsDiscovery:
 
     @property
     def problems(self) -> list[str]:
-        """Return what is wrong with files that are no skills here, each with file and line."""
+        """Return what is wrong with invalid skill files, each with file and line."""
         return list(self._catalogue.problems)
 
     @property

@@ -1,6 +1,6 @@
 """Read the YAML between the two `---` at the top of a file, and say on which line it goes wrong.
 
-What is said never quotes the file: a link may have led to one that nobody meant to show.
+Errors never quote the file: a link may lead to one that must stay private.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class FrontMatter(NamedTuple):
 def parse_front_matter(content: bytes) -> FrontMatter:
     """Return the front matter of what a file begins with; a byte order mark and any line ends are fine.
 
-    Raises FrontMatterError when there is none, when it is not closed in the first 64 KiB, and when it is no UTF-8, no
-    YAML, no mapping, or has a key twice.
+    Raises FrontMatterError when it is missing, not closed in the first 64 KiB, not UTF-8, not a YAML mapping, or has a
+    duplicate key.
     """
     if content.startswith(_OTHER_BOMS):
         raise FrontMatterError(1, "the file is UTF-16: save it as UTF-8")
@@ -47,7 +47,7 @@ def parse_front_matter(content: bytes) -> FrontMatter:
     head = content[start : start + LONGEST]
     lines = head.splitlines(keepends=True)
     if not lines or lines[0].rstrip() != _FENCE:
-        raise FrontMatterError(1, "there is no front matter: the first line must be '---'")
+        raise FrontMatterError(1, "missing front matter: the first line must be '---'")
     end = next((index for index, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
     if end is None:
         raise FrontMatterError(1, "the front matter opened by '---' is not closed by another '---' in the first 64 KiB")
@@ -56,7 +56,7 @@ def parse_front_matter(content: bytes) -> FrontMatter:
 
 
 def decoded(content: bytes, first_line: int = 1) -> str:
-    """Return text with line feeds only; raise FrontMatterError for what is no UTF-8, with its line."""
+    """Return text with line feeds only; raise FrontMatterError with the line of the first bytes that are not UTF-8."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -104,7 +104,7 @@ def _check_depth(text: str, yaml: Any) -> None:
 
 
 def _checked(node: Any) -> dict[str, int]:
-    """Return the line of every key; raise FrontMatterError when it is no mapping or has a key twice."""
+    """Return the line of every key; raise FrontMatterError unless it is a mapping without duplicate keys."""
     if node is None or not node.tag.endswith(":map"):
         raise FrontMatterError(2, "the front matter must be a mapping of keys")
     lines: dict[str, int] = {}

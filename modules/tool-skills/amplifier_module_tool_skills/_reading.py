@@ -25,9 +25,9 @@ class Content(NamedTuple):
 def read_head(path: Path, limit: int, within: Sequence[Path] | None = None) -> Content:
     """Return the first `limit` bytes of a file.
 
-    With `within`, the file must lie in one of these folders, links followed; that is checked on what was opened, so
-    that a link that changes meanwhile gains nothing. Raises ReadingError otherwise, for what is no regular file (a
-    pipe would never end), and for what cannot be opened.
+    With `within`, the file must lie in one of these folders, links followed; the check is made on the open file,
+    so swapping a link meanwhile gains nothing. Raises ReadingError otherwise, for anything but a regular file (a pipe
+    would never end), and for what cannot be opened.
     """
     try:
         descriptor = os.open(path, _FLAGS)
@@ -37,7 +37,7 @@ def read_head(path: Path, limit: int, within: Sequence[Path] | None = None) -> C
         found = os.fstat(descriptor)
         # Before a file object is made of it: there is none of a folder.
         if not stat.S_ISREG(found.st_mode):
-            raise ReadingError("is no regular file")
+            raise ReadingError("is not a regular file")
         if within is not None:
             _check_place(path, found, within)
         with os.fdopen(descriptor, "rb", closefd=False) as file:

@@ -97,11 +97,11 @@ async def _add(roots: Roots, coordinator: Any, source: str) -> None:
     """Append the folder that a source names; what leads nowhere is a problem, and the others are not hidden by it."""
     if source.startswith(_REMOTE):
         path = await _fetched(coordinator, source)
-        why = f"nobody here fetches skills: no module or app offers the capability {SOURCES!r}"
+        why = f"cannot fetch skills: no module or app provides the capability {SOURCES!r}"
     elif source.startswith("@"):
         resolver = coordinator.get_capability("mention_resolver")
         path = await maybe_await(resolver.resolve(source)) if resolver is not None else None
-        why = "it leads to no folder" if resolver is not None else "there is no capability 'mention_resolver'"
+        why = "it does not lead to a folder" if resolver is not None else "the capability 'mention_resolver' is missing"
     else:
         path, why = _local(roots.project, source), ""
     if path is None:

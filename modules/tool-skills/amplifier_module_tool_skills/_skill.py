@@ -35,7 +35,7 @@ class Skill:
     license: str | None = None
     compatibility: str | None = None
     allowed_tools: tuple[str, ...] = ()
-    #: Whether it wants a child session of its own: `context: fork`.
+    #: Whether it runs in a child session: `context: fork`.
     is_fork: bool = False
     #: Whether the model may load it.
     is_for_model: bool = True
@@ -60,7 +60,7 @@ def name_problem(name: str) -> str | None:
     if len(name) > _LONGEST_NAME:
         return f"a skill's name has at most {_LONGEST_NAME} characters"
     if _NO_NAME.search(name) or ".." in name:
-        return "a skill's name is no path: it has no slashes, no '..' and no invisible characters"
+        return "a skill's name must not contain slashes, '..' or invisible characters"
     return None
 
 

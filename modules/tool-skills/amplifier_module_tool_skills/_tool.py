@@ -133,7 +133,7 @@ class LoadSkillTool:
     async def _found(self, name: str) -> Skill | ToolResult:
         """Return the skill that the model may have, or why there is none; a new one is found without a restart."""
         if (problem := name_problem(name)) is not None:
-            return _failure("invalid_skill_name", f"{name[:200]!r} is no skill: {problem}")
+            return _failure("invalid_skill_name", f"invalid skill name {name[:200]!r}: {problem}")
         if self._discovery.find(name) is None:
             await self._looked_again()
         skill = self._discovery.find(name)

@@ -24,7 +24,7 @@ AUTO_ROOM: Final = 20_000
 
 _CUT: Final = "(cut here)"
 _HEADING: Final = "Skills. Load one with load_skill(skill_name=...) before a task that matches its description:"
-# What a skill says must neither end the reminder it stands in nor start one of its own.
+# The text of a skill must neither close the reminder around it nor open another one.
 _TAG: Final = re.compile(r"<(?=\s*/?\s*(?:system-reminder|skill\b))", re.IGNORECASE)
 
 

@@ -48,8 +48,8 @@ def test_skills_are_found_at_any_depth_and_in_order(project: Path, skill: Any) -
 @pytest.mark.parametrize(
     ("content", "line", "problem"),
     [
-        (b"", 1, "there is no front matter"),
-        (b"# A title\n", 1, "there is no front matter"),
+        (b"", 1, "missing front matter"),
+        (b"# A title\n", 1, "missing front matter"),
         (b"---\nname: x\ndescription: y\n", 1, "is not closed"),
         (b"---\nname: x\n---\n", 1, "the key 'description' is missing"),
         (b"---\ndescription: y\nname:\n---\n", 3, "the key 'name' is missing"),
@@ -58,9 +58,9 @@ def test_skills_are_found_at_any_depth_and_in_order(project: Path, skill: Any) -
         (b"---\nname: x\ndescription: a: b\n---\n", 3, "malformed YAML"),
         (b"---\nname: x\ndescription: 'open\n---\n", 4, "malformed YAML"),
         (b"---\nname: x\nname: y\ndescription: z\n---\n", 3, "a key is given twice"),
-        (b"---\nname: ../evil\ndescription: y\n---\n", 2, "is no path"),
-        (b"---\nname: a\\b\ndescription: y\n---\n", 2, "is no path"),
-        (b'---\nname: "a\\u202eb"\ndescription: y\n---\n', 2, "no invisible characters"),
+        (b"---\nname: ../evil\ndescription: y\n---\n", 2, "must not contain slashes"),
+        (b"---\nname: a\\b\ndescription: y\n---\n", 2, "must not contain slashes"),
+        (b'---\nname: "a\\u202eb"\ndescription: y\n---\n', 2, "invisible characters"),
         (b"---\nname: ..\ndescription: y\n---\n", 2, "must not be empty"),
         (b"---\nname: " + b"n" * 200 + b"\ndescription: y\n---\n", 2, "at most 128 characters"),
         (b"---\n- name\n---\n", 2, "must be a mapping"),
@@ -88,7 +88,7 @@ def test_a_file_that_is_no_skill_is_reported_and_hides_no_other(
 
 
 def test_what_is_said_does_not_quote_the_file(project: Path) -> None:
-    """The text of a file that is no skill is not shown to anybody."""
+    """Errors never quote the text of a file that is not a skill."""
     put(project, b"---\nkey: hunter2: hunter2 'hunter2\nhunter2: [hunter2\n---\nhunter2")
     [problem] = scanned(project).problems
     assert "hunter2" not in problem
@@ -185,12 +185,12 @@ def test_the_users_own_links_are_followed(project: Path, tmp_path: Path, skill: 
 
 
 def test_a_pipe_is_no_skill(project: Path) -> None:
-    """What is no regular file is not waited for."""
+    """A pipe or device in place of a skill is refused without waiting for it."""
     folder = project / ".amplifier/skills/pipe"
     folder.mkdir(parents=True)
     os.mkfifo(folder / "SKILL.md")
     [problem] = scanned(project).problems
-    assert "is no regular file" in problem
+    assert "is not a regular file" in problem
 
 
 def test_a_folder_of_that_name_is_no_skill(project: Path, skill: Any) -> None:
@@ -201,7 +201,7 @@ def test_a_folder_of_that_name_is_no_skill(project: Path, skill: Any) -> None:
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     catalogue = scanned(project)
     assert list(catalogue.skills) == ["good"]
-    assert catalogue.problems == [f"{folder}:1: is no regular file"]
+    assert catalogue.problems == [f"{folder}:1: is not a regular file"]
     assert not before or len(os.listdir("/proc/self/fd")) <= before
 
 
@@ -209,7 +209,7 @@ def test_a_file_in_place_of_a_folder_is_reported(project: Path) -> None:
     """A folder that is none does not stop the others."""
     (project / ".amplifier").mkdir()
     (project / ".amplifier/skills").write_text("", encoding="utf-8")
-    assert scanned(project).problems == [f"{project / '.amplifier/skills'}: is no folder"]
+    assert scanned(project).problems == [f"{project / '.amplifier/skills'}: is not a folder"]
 
 
 def test_there_is_an_end_to_the_search(project: Path, skill: Any, monkeypatch: pytest.MonkeyPatch) -> None:

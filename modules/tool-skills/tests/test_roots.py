@@ -85,7 +85,7 @@ async def test_a_bundles_folder_is_named_by_mention(
     coordinator.register_capability("mention_resolver", SimpleNamespace(resolve=known.get))
     output = (await (await start({"skills": ["@gone:skills", "@mine:skills"]})).execute({"list": True})).output
     assert [one["name"] for one in output["skills"]] == ["theirs"]
-    assert output["problems"] == ["skills of @gone:skills are missing: it leads to no folder"]
+    assert output["problems"] == ["skills of @gone:skills are missing: it does not lead to a folder"]
 
 
 async def test_without_a_resolver_a_mention_is_reported(start: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 STATUSES: Final = ("pending", "in_progress", "completed")
-#: More is no list that anybody keeps: the whole of it is sent with every change.
+#: The whole list is sent with every change, so it must stay short.
 MOST: Final = 1000
 LONGEST: Final = 10_000
 
@@ -18,7 +18,7 @@ class TodoProblem(ValueError):
 
 
 def checked(given: Any) -> list[dict[str, str]]:
-    """Return a list of its own with the three keys of each todo; raise TodoProblem for the first that is wrong."""
+    """Return a new list with the three keys of each todo; raise TodoProblem for the first invalid entry."""
     if given is None:
         raise TodoProblem("'todos' is missing: give the whole list")
     if not isinstance(given, list):

@@ -86,7 +86,7 @@ class TodoTool:
         return {"status": "listed", **self._shown()}
 
     def _shown(self) -> dict[str, Any]:
-        """Return the list as a copy: whoever gets it cannot change the state through it."""
+        """Return a copy of the list, through which the caller cannot change the state."""
         state = getattr(self._coordinator, "todo_state", None)
         todos = [dict(todo) for todo in state if isinstance(todo, Mapping)] if isinstance(state, list) else []
         return {"count": len(todos), "todos": todos}

@@ -28,7 +28,7 @@ class GuardedBackend(httpcore2.AnyIOBackend):
 
         async def attempt(address: str) -> httpcore2.AsyncNetworkStream:
             try:
-                # An address is taken as it is: nobody resolves anything again.
+                # Connect to the checked address: resolving the name again could give another one.
                 return await super(GuardedBackend, self).connect_tcp(
                     address, port, timeout, local_address, socket_options
                 )

@@ -74,7 +74,7 @@ class Packed:
         return self._machine is None
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Give what the chunk unpacks to in pieces; whoever has enough stops asking, and nothing more is unpacked."""
+        """Decompress a chunk piece by piece; nothing more is decompressed once the caller stops iterating."""
         while chunk:
             if self._machine is None:
                 if not self._is_fresh and (not self._is_gzip or not chunk.startswith(b"\x1f")):

@@ -63,7 +63,7 @@ def _known(match: re.Match[str] | None) -> str | None:
 def _known_inside(data: bytes) -> str | None:
     match = _INSIDE.search(data[:_HEAD])
     name = _codec((match[1] or match[2]).decode("ascii")) if match else None
-    # Whoever can read the declaration byte by byte does not read UTF-16.
+    # A declaration that is readable as ASCII is not in UTF-16 or UTF-32, whatever it says.
     return "utf-8" if name and name.startswith(("utf-16", "utf-32")) else name
 
 

@@ -199,6 +199,6 @@ def _failure(target: Target, error: Exception, *, is_proxied: bool) -> Failure:
                 f"{target}: the certificate of {where} is not trusted: {cause.verify_message}. "
                 "Next: set SSL_CERT_FILE to the file of the CA that signed it",
             )
-    told = (cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror)
-    said = next(told, None) or str(error) or type(error).__name__
+    reasons = (cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror)
+    said = next(reasons, None) or str(error) or type(error).__name__
     return Failure("unreachable", f"{target}: {where} cannot be reached or broke off: {said}")

@@ -59,7 +59,7 @@ class WebFetchTool:
 
     @property
     def description(self) -> str:
-        """Return what the model is told."""
+        """Return the tool's description for the model."""
         made = "HTML pages become readable Markdown. " if self._settings.extract_text else ""
         return (
             f"Fetch a web page or text file by URL (http or https, public hosts only). {made}"
@@ -208,9 +208,7 @@ def _binary(answer: Answer) -> Failure:
     size = announced_size(answer)
     of = f" of {size:,} bytes" if size is not None else ""
     kind = answer.headers.get("content-type", "")[:100] or "an unknown type"
-    return Failure(
-        "binary_content", f"{answer.target} is a binary file{of} ({kind}), which is no text to read. {_SAVE_HINT}"
-    )
+    return Failure("binary_content", f"{answer.target} is a binary file{of} ({kind}), not text. {_SAVE_HINT}")
 
 
 def _check_size(answer: Answer, size: int | None, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""One fetch: from address to address, each one checked anew, within one deadline."""
+"""One fetch: follow redirects within one deadline, and check every address."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def media_type(content_type: str) -> str:
 
 
 def is_binary_type(content_type: str) -> bool:
-    """Tell whether a type stands for something that is no text. What says nothing may be text."""
+    """Return whether a content type is binary. An unknown or missing type may be text."""
     kind = media_type(content_type)
     if kind in _UNKNOWN or kind in _TEXT or kind.startswith("text/"):
         return False

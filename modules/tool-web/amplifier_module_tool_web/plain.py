@@ -6,7 +6,7 @@ import html
 import re
 from typing import Final
 
-#: Elements whose content nobody reads.
+#: Elements whose content is not shown to readers.
 _HIDDEN: Final = frozenset({b"script", b"style", b"template", b"svg", b"iframe"})
 #: Elements that do not end a line.
 _INLINE: Final = frozenset(

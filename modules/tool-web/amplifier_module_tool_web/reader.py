@@ -12,22 +12,22 @@ import sys
 
 def main() -> None:
     """Read, extract, write; whatever goes wrong ends the process with an error, and its parent goes on without it."""
-    told = json.loads(sys.stdin.buffer.readline())
-    _limit(told["memory"], told["seconds"])
-    sys.path[:] = told["packages"]
+    request = json.loads(sys.stdin.buffer.readline())
+    _limit(request["memory"], request["seconds"])
+    sys.path[:] = request["packages"]
     import trafilatura
 
     page = sys.stdin.buffer.read().decode("utf-8", "replace")
     text = trafilatura.extract(
         page,
-        url=told["url"],
+        url=request["url"],
         output_format="markdown",
         include_links=True,
         include_tables=True,
         include_comments=False,
         favor_recall=True,
     )
-    sys.stdout.buffer.write((text or "").encode("utf-8", "replace")[: told["most"]])
+    sys.stdout.buffer.write((text or "").encode("utf-8", "replace")[: request["most"]])
 
 
 def _limit(memory: int, seconds: int) -> None:

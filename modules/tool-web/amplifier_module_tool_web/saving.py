@@ -70,7 +70,7 @@ class Saving:
     """Finds the files that the tool may write: those below the working directory."""
 
     def __init__(self, coordinator: Any, working_dir: str | None) -> None:
-        """Raise ValueError for a working directory that is no path."""
+        """Raise ValueError when the working directory is not a valid path."""
         self._workspace = Workspace(coordinator, FileAccess.of(FileConfig(working_dir=working_dir), coordinator))
 
     async def file(self, name: str, tool_name: str, tool_input: Mapping[str, Any]) -> SavedFile:
