@@ -53,8 +53,8 @@ _scan: tuple[tuple[str, ...], dict[str, Any]] | None = None
 def module_entry_points(*, rescan: bool = False) -> dict[str, Any]:
     """Return entry points by module id.
 
-    The scan is remembered as long as sys.path is the same and `importlib.metadata.entry_points` is the original:
-    tests of module authors replace that function, and must be heard at once.
+    The scan is cached while sys.path stays the same and `importlib.metadata.entry_points` is the original: tests of
+    module authors replace that function, which must take effect at once.
     """
     global _scan
     metadata = importlib.import_module("importlib.metadata")

@@ -84,10 +84,10 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
         kind = _PLACES.get(name)
         if kind is None:
             rest[name] = value
-        elif type(value) is kind or kind is object or _belongs(value, kind):
+        elif kind is object or (isinstance(value, kind) and not isinstance(value, bool)):
             found[name] = value
         elif value is not None:
-            rest[name] = value  # it stays in `data`: of this type the schema has no place for it up there
+            rest[name] = value  # the schema wants another type on the top level: it stays in `data`
     error, timestamp = found.get("error"), found.get("timestamp")
     failed = error is not None or found.get("status") == "error"
     record: Record = {
@@ -107,10 +107,6 @@ def build_record(level: str | int, message: str, event: str, identity: dict[str,
     if error is not None:
         record["error"] = clean(_error(error))
     return record
-
-
-def _belongs(value: Any, kind: Any) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _error(error: Any) -> Any:

@@ -1,16 +1,15 @@
-"""Mount modules in live sessions, and roll back what they did.
+"""Mount one module in a live session, and roll back what modules did.
 
-A mount wave is one pass of mounting and getting ready in one session. Loaders and modules are shared between sessions;
-the current wave, found through the current scope, is not. A live session mounts a module once, and `mount_checked`
-checks what that left behind. A `Ledger` records how to undo each registration; an `Attempt` also compares mount points
-before and after, and rolls back when a mount or the whole start fails.
+A live session mounts a module once, and `mount_checked` checks what that left behind. A `Ledger` records how to undo
+each registration; an `Attempt` rolls back when a mount or the whole start fails, and also restores the mount points,
+which modules may change without a record.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, MutableSequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from inspect import unwrap
 from types import FunctionType, ModuleType
@@ -26,19 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Ready = Callable[[Any], Any]
 Undo = Callable[[], Any]
-
-
-@dataclass(slots=True, eq=False)
-class MountWave:
-    """One pass of mounting and getting ready."""
-
-    #: The kind of module being mounted now, as the plan says.
-    kind: str | None = None
-    ready: list[tuple[str, Ready]] = field(default_factory=list)
-    #: The modules whose on_session_ready() does not run, and why.
-    skipped: list[tuple[str, str]] = field(default_factory=list)
 
 
 class SessionList(MutableSequence[Any]):
@@ -257,7 +244,7 @@ def remove_identical(items: list[Any], wanted: Any) -> bool:
 
 
 class Attempt:
-    """Roll back what one module, or every module, did to a coordinator since this was created.
+    """Roll back, when its block fails, what one module, or every module, did to a coordinator since this was created.
 
     Other coordinator classes are accepted; registrations that they do not record cannot be rolled back.
     """
@@ -273,8 +260,13 @@ class Attempt:
         self._ledger = _ledger_of(coordinator)
         self._mark = self._ledger.mark() if self._ledger is not None else 0
 
-    async def roll_back(self) -> None:
-        """Unmount, unregister and clean up, newest first; raise only what `run_all` raises, after all is done."""
+    async def __aenter__(self) -> None:
+        """Everything was looked at before."""
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """After an error unmount, unregister and clean up, newest first; then raise a fatal error of a cleanup."""
+        if error is None:
+            return
         try:
             if self._ledger is not None:
                 await self._ledger.undo(self._module, self._mark)

@@ -7,15 +7,14 @@ starts without it. Whatever a failing module had registered is rolled back.
 from __future__ import annotations
 
 import logging
-from copy import deepcopy
 from typing import Any
 
 from amplifier_core._discovery import module_failure_reason
-from amplifier_core._mount import Attempt, MountWave
+from amplifier_core._mount import Attempt
 from amplifier_core.bounded_call import call, maybe_await, running_task
 from amplifier_core.data import copy_tree, describe, reason
 from amplifier_core.events import MODULE_LOAD_FAILED, MODULE_ON_SESSION_READY_FAILED, SESSION_FORK
-from amplifier_core.loader import ModuleLoader
+from amplifier_core.loader import ModuleLoader, Ready
 from amplifier_core.plan import (
     SESSION_MODULES,
     TYPE_TO_MOUNT_POINT,
@@ -33,28 +32,27 @@ logger = logging.getLogger(__name__)
 async def initialize_session(config: dict[str, Any], coordinator: Any, session_id: str, parent_id: str | None) -> None:
     """Load and mount everything the plan names, in order, then run the on_session_ready callbacks.
 
-    Raises TypeError for a plan of the wrong shape, RuntimeError when the orchestrator or the context cannot be had,
+    Raises TypeError for a plan of the wrong shape, RuntimeError when the orchestrator or the context fails to mount,
     ValueError for ambiguous providers, and whatever the capability `provider.load_failure` raises.
     """
     check_shape(config)
     loader = coordinator.loader
     if loader is None:
         loader = coordinator.loader = ModuleLoader(coordinator=coordinator)
-    wave = MountWave()
+    wave = MountWave(coordinator, loader)
     with open_module(coordinator, None, wave):
-        startup = _Startup(coordinator, loader, wave)
         try:
-            await startup.mount_required("orchestrator", session_module(config, "orchestrator"))
-            await startup.mount_required("context", session_module(config, "context"))
+            await wave.mount_required("orchestrator", session_module(config, "orchestrator"))
+            await wave.mount_required("context", session_module(config, "context"))
             check_instances(config)
             for module in plan_modules(config):
                 if module.kind == "provider":
-                    await startup.mount_provider(module.entry)
+                    await wave.mount_provider(module.entry)
                 elif module.kind not in SESSION_MODULES:
-                    await startup.mount_optional(module.kind, module.entry)
-            await startup.run_ready_callbacks()
+                    await wave.mount_optional(module.kind, module.entry)
+            await wave.run_ready_callbacks()
         finally:
-            startup.drain()
+            wave.drain()
     if parent_id:
         payload = {"parent": parent_id, "session_id": session_id, **session_facts(config)}
         await emit_quietly(coordinator, SESSION_FORK, payload)
@@ -65,18 +63,17 @@ async def mount_on_demand(coordinator: Any, point: str, module_id: str, config: 
     """Load and mount one more module in a live session and run its on_session_ready at once."""
     kinds = {mount_point: kind for kind, mount_point in TYPE_TO_MOUNT_POINT.items()}
     if point not in kinds:
-        raise ValueError(f"mount: unknown mount point {point!r}; there are {', '.join(sorted(kinds))}")
+        raise ValueError(f"mount: unknown mount point {point!r}; known are {', '.join(sorted(kinds))}")
     loader = coordinator.loader
     if loader is None:
         raise RuntimeError(f"mount: this coordinator has no loader, so {module_id!r} cannot be loaded by its id")
-    wave = MountWave()
+    wave = MountWave(coordinator, loader, exclusive=False)
     with open_module(coordinator, None, wave):
-        startup = _Startup(coordinator, loader, wave, exclusive=False)
         try:
-            await startup.mount(kinds[point], {"module": module_id, "config": config})
-            await startup.run_ready_callbacks()
+            await wave.mount(kinds[point], {"module": module_id, "config": config})
+            await wave.run_ready_callbacks()
         finally:
-            startup.drain()
+            wave.drain()
 
 
 def session_facts(config: dict[str, Any]) -> dict[str, Any]:
@@ -90,31 +87,33 @@ def session_facts(config: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-class _Startup:
-    """Mount modules of one session, one after the other."""
+class MountWave:
+    """One pass of mounting modules of one session, one after the other, and running their on_session_ready.
 
-    def __init__(self, coordinator: Any, loader: Any, wave: MountWave, *, exclusive: bool = True) -> None:
+    Sessions share loaders and modules; a wave, found through the current scope, belongs to one session.
+    """
+
+    def __init__(self, coordinator: Any, loader: Any, *, exclusive: bool = True) -> None:
         self.coordinator = coordinator
         self.loader = loader
         #: The holder of the ready queue; an app's own loader may have none.
         self.queue: Any = loader if hasattr(loader, "get_on_session_ready_queue") else ModuleLoader()
-        self.wave = wave
+        #: The ready queue itself, if the loader is ours.
+        self.ready: list[tuple[str, Ready]] = []
+        #: The modules whose on_session_ready() does not run, and why.
+        self.skipped: list[tuple[str, str]] = []
         self.exclusive = exclusive
-        #: The kinds of the modules mounted here.
+        #: The kind of module being mounted now, as the plan says, and the kinds of those mounted before.
+        self.kind: str | None = None
         self.kinds: dict[str, str] = {}
 
     async def mount(self, kind: str, entry: dict[str, Any], remap: Any = None) -> None:
         """Load, mount and enqueue one module; on any failure roll back its registrations and raise."""
         module_id: str = entry["module"]
-        self.wave.kind = kind
-        attempt = Attempt(self.coordinator, module_id, exclusive=self.exclusive)
-        self.kinds[module_id] = kind
-        with open_module(self.coordinator, module_id, self.wave, kind):
-            try:
+        self.kind = self.kinds[module_id] = kind
+        with open_module(self.coordinator, module_id, self, kind):
+            async with Attempt(self.coordinator, module_id, exclusive=self.exclusive):
                 mount = await call(running_task(), None, self._load_and_mount, entry, remap)
-            except BaseException:
-                await attempt.roll_back()
-                raise
         ready = getattr(mount, "__on_session_ready__", None)
         if isinstance(ready, tuple) and len(ready) == 2:
             self.queue.enqueue_on_session_ready(*ready)
@@ -195,13 +194,13 @@ class _Startup:
         deadline = read_option("ready_timeout") if read_option is not None else None
         failures: list[tuple[str, str]] = []
         for module_id, ready in self.queue.get_on_session_ready_queue():
-            with open_module(self.coordinator, module_id, self.wave, self.kinds.get(module_id, "app")):
+            with open_module(self.coordinator, module_id, self, self.kinds.get(module_id, "app")):
                 try:
                     await call(running_task(), deadline, ready, self.coordinator)
                 except Exception as error:
                     failures.append((module_id, reason(error)))
                     logger.warning("on_session_ready for '%s' raised: %s", module_id, reason(error), exc_info=error)
-        for module_id, failure in [*failures, *self.wave.skipped]:
+        for module_id, failure in [*failures, *self.skipped]:
             payload = {"module_id": module_id, "error": failure}
             await emit_quietly(self.coordinator, MODULE_ON_SESSION_READY_FAILED, payload)
 
@@ -224,15 +223,7 @@ class _Startup:
     async def _call_capability(self, name: str, entry: dict[str, Any], *arguments: Any) -> None:
         capability = self.coordinator.get_capability(name)
         if callable(capability):
-            await maybe_await(capability(self.coordinator, _deep_copy(entry), *arguments))
-
-
-def _deep_copy(entry: dict[str, Any]) -> Any:
-    """Copy an entry as deep as it can be copied; a config may hold a client or a lock."""
-    try:
-        return deepcopy(entry)
-    except Exception:
-        return copy_tree(entry)
+            await maybe_await(capability(self.coordinator, copy_tree(entry), *arguments))
 
 
 async def emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -> None:

@@ -26,14 +26,9 @@ if TYPE_CHECKING:
 def _coordinator(call: str, session_id: str | None) -> ModuleCoordinator:
     """Return the coordinator that `call` acts on; raise RuntimeError when there is none."""
     if session_id is not None:
-        _require(call, "session_id", session_id, str)
-        from amplifier_core.session import get_session
+        from amplifier_core.session import find_session
 
-        try:
-            coordinator: ModuleCoordinator = get_session(session_id).coordinator
-        except LookupError as error:
-            raise LookupError(f"{call}: {error}") from None
-        return coordinator
+        return find_session(call, session_id).coordinator
     scope = current_scope()
     if scope is None:
         raise RuntimeError(
@@ -53,7 +48,7 @@ def _check_point(call: str, point: object, coordinator: ModuleCoordinator) -> No
     _require(call, "point", point, str)
     if point not in coordinator.mount_points:
         known = ", ".join(sorted(coordinator.mount_points))
-        raise ValueError(f"{call}: unknown mount point {point!r}; there are {known}")
+        raise ValueError(f"{call}: unknown mount point {point!r}; known are {known}")
 
 
 async def mount(point: str, module: Any, config: dict[str, Any] | None = None, *, session_id: str | None = None) -> Any:
@@ -138,7 +133,7 @@ def get_context(*, session_id: str | None = None) -> SessionContext:
 def set_context_fragment(key: str, value: Any, *, session_id: str | None = None) -> asyncio.Task[Any] | None:
     """Set a text or JSON fragment, or remove it with None, and announce it as `context:include {key, bytes}`.
 
-    The fragment is set when this returns; await the result to know that every handler has heard of it.
+    The fragment is set when this returns; awaiting the result waits until every handler has been called.
     """
     return _coordinator("set_context_fragment", session_id)._fragments.set(key, value)
 

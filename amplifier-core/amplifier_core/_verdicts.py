@@ -54,7 +54,7 @@ def read_verdict(returned: Any) -> HookResult | None:
     if returned is None:
         return None
     try:
-        fields = _said(returned)
+        fields = _fields_of(returned)
         items = fields.get("context_injections")
         if isinstance(items, list):
             fields["context_injections"] = [
@@ -68,7 +68,7 @@ def read_verdict(returned: Any) -> HookResult | None:
         raise InvalidVerdict(f"{INVALID}: {reason(error)}") from error
 
 
-def _said(returned: Any) -> dict[str, Any]:
+def _fields_of(returned: Any) -> dict[str, Any]:
     """Return the fields of an answer as a new dict; raise any error that prevents reading them."""
     if isinstance(returned, HookResult):
         fields = BaseModel.model_dump(returned, exclude={"data"}, warnings=False)
@@ -78,10 +78,10 @@ def _said(returned: Any) -> dict[str, Any]:
             except Exception:
                 fields["data"] = returned.data  # it refers to itself: clean() can deal with that
         return fields
-    said = returned.model_dump() if hasattr(returned, "model_dump") else returned
-    if not isinstance(said, dict):
+    answer = returned.model_dump() if hasattr(returned, "model_dump") else returned
+    if not isinstance(answer, dict):
         raise TypeError(f"{type(returned).__name__} is neither None, HookResult nor dict")
-    return dict(said)
+    return dict(answer)
 
 
 class Fold:
@@ -165,7 +165,7 @@ def _merge_injections(event: str, injecting: list[tuple[str, HookResult]]) -> Ho
         for item in own_injections(result, name, event)
     ]
     _, first = injecting[0]
-    if len(injecting) == 1:  # one voice is returned whole, with its data, reason and message
+    if len(injecting) == 1:  # returned whole, with its data, reason and message
         return first.model_copy(update=projected(items))
     return HookResult(action="inject_context", suppress_output=first.suppress_output, **projected(items))
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
@@ -28,8 +29,6 @@ _KERNEL: Final = "kernel"
 _PERSON: Final = "approval_system"
 _HOOK: Final = "hooks"
 _OPTIONS: Final = ("Allow", "Deny")
-#: The longest wait that a date can express.
-_LONGEST: Final = timedelta(days=36500).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +122,8 @@ async def authorize(
 async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline: float | None) -> Opinion | None:
     """Return the verdict of one policy; one that raises, is late or returns anything unknown denies."""
     try:
-        said = await call(running_task(), deadline, policy.function, action, details)
-        return None if said is None else _understood(policy.name, said)
+        answer = await call(running_task(), deadline, policy.function, action, details)
+        return None if answer is None else _parse_answer(policy.name, answer)
     except Exception as error:
         logger.error("Policy '%s' failed on %s: %s", policy.name, action, describe(error), exc_info=error)
         return Opinion(
@@ -132,17 +131,17 @@ async def _opinion(policy: RegisteredPolicy, action: str, details: Any, deadline
         )
 
 
-def _understood(name: str, said: Any) -> Opinion:
+def _parse_answer(name: str, answer: Any) -> Opinion:
     """Read the answer of a policy: a verdict, or a tuple of a verdict, a reason, who decided, and the subject.
 
     The last two are optional. Raises ValueError for anything else.
     """
-    verdict, reason, by, subject = said, None, None, None
-    if isinstance(said, tuple) and 2 <= len(said) <= 4 and all(isinstance(part, Mapping) for part in said[2:3]):
-        verdict, reason, by, subject = (*said, None, None)[:4]
+    verdict, reason, by, subject = answer, None, None, None
+    if isinstance(answer, tuple) and 2 <= len(answer) <= 4 and all(isinstance(part, Mapping) for part in answer[2:3]):
+        verdict, reason, by, subject = (*answer, None, None)[:4]
     verdict = str.__str__(verdict) if isinstance(verdict, str) else None
     if verdict not in _VERDICTS:
-        raise ValueError(f"it must answer allow, deny, ask or None, not {describe(said)}")
+        raise ValueError(f"it must answer allow, deny, ask or None, not {describe(answer)}")
     decider = clean(dict(by)) if by else {"kind": "policy", "policy": name}
     why = describe(reason) if reason else f"{verdict} by policy '{name}'"
     return Opinion(verdict, why, name, decider, describe(subject) if subject else None)
@@ -206,7 +205,7 @@ async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
 
     The wait is bounded by the shorter of `request.timeout` and `session.approval_timeout`; when it passes, the default
     of the request decides. An approval system that fails, or answers with the wrong type, denies, and its error is in
-    the decision. Raises only what no isolation may hold back. The caller reports the outcome.
+    the decision. The caller reports the outcome.
     """
     identity = uuid4().hex
     timeouts = (request.timeout, coordinator._seconds("approval_timeout"))
@@ -246,7 +245,7 @@ async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
 
 def announcement(request: ApprovalRequest) -> dict[str, Any]:
     """Return a request as the data of `approval:required`; its id is called `approval_id`, as in all other events."""
-    # The registry adds the session and the span; how risky it is, only policies and apps know.
+    # The registry adds the session and the span; the risk level is for policies and apps to judge.
     data = request.model_dump(exclude={"id", "details", "session_id", "span_id", "risk_level", "timeout"})
     data |= {"approval_id": request.id, "details": request.details, "sources": list(request.sources or ())}
     if request.deadline is not None:
@@ -255,8 +254,7 @@ def announcement(request: ApprovalRequest) -> dict[str, Any]:
 
 
 def _deadline(timeout: float | None) -> datetime | None:
-    is_finite = timeout is not None and 0 < timeout < _LONGEST
-    return datetime.now(UTC) + timedelta(seconds=timeout) if is_finite and timeout is not None else None
+    return None if timeout is None or timeout == inf else datetime.now(UTC) + timedelta(seconds=timeout)
 
 
 async def report(coordinator: Any, outcome: Authorization, about: Mapping[str, Any]) -> None:

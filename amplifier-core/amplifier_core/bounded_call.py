@@ -1,4 +1,4 @@
-"""Call foreign code and stay in control, whatever it does.
+"""Call code of modules and apps, and stay in control whatever it does.
 
 Handlers, contributors and callbacks run inside the caller's own task (a task of their own would cost more than most of
 them do), but in a copy of its context, so that contextvars they set do not leak. Three things are distinguished that
@@ -30,9 +30,9 @@ _COROUTINE = types.CoroutineType
 #: Results that need not be looked at more closely: asking whether an object can be awaited costs more than most calls.
 PLAIN = frozenset((type(None), bool, int, float, str, bytes, list, dict, tuple, set))
 
-#: Until when a person was asked on behalf of a task, by the clock of its loop; endless while they are.
-_asked_until: WeakKeyDictionary[asyncio.Task[Any], float] = WeakKeyDictionary()
-#: Whether it is a person's answer that is waited for here.
+#: When a person last answered a question that the task waited for, by its loop's clock; infinite until they do.
+_answered_at: WeakKeyDictionary[asyncio.Task[Any], float] = WeakKeyDictionary()
+#: Whether the code here waits for a person's answer.
 _is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 
 
@@ -78,13 +78,13 @@ def unhurried(task: asyncio.Task[Any] | None) -> Iterator[None]:
     if task is None:
         yield
         return
-    _asked_until[task] = math.inf
+    _answered_at[task] = math.inf
     token = _is_asking.set(True)
     try:
         yield
     finally:
         _is_asking.reset(token)
-        _asked_until[task] = task.get_loop().time()
+        _answered_at[task] = task.get_loop().time()
 
 
 @types.coroutine
@@ -195,17 +195,17 @@ class _Deadline:
 
     def _extension(self) -> float:
         """Return by how many seconds the deadline is extended because a person was asked meanwhile."""
-        until = _asked_until.get(self._task)
-        if until is None or until < self._started or self._limits_asking:
+        answered = _answered_at.get(self._task)
+        if answered is None or answered < self._started or self._limits_asking:
             return 0
-        return self.seconds if until == math.inf else until + self.seconds - self._loop.time()
+        return self.seconds if answered == math.inf else answered + self.seconds - self._loop.time()
 
 
 async def run_all(functions: Iterable[Callable[[], Any]], what: str = "Error during cleanup") -> None:
     """Run every function whatever the others do, awaiting what can be awaited.
 
     Exceptions are logged. The first KeyboardInterrupt, SystemExit or CancelledError is raised after all have run, and
-    a cancellation of this task that a function kept to itself is raised again.
+    a cancellation of this task that a function swallowed is raised again.
     """
     task = running_task()
     cancels = task.cancelling() if task is not None else 0

@@ -28,7 +28,7 @@ _IMMEDIATE = CancellationState.IMMEDIATE.value
 
 
 class CancellationToken:
-    """Record a request to stop, the tools that were running, and the children that must hear of it."""
+    """Record a request to stop, the tools that were running, and the children to pass it on to."""
 
     def __init__(self) -> None:
         self._state = _NONE

@@ -221,22 +221,21 @@ class ModuleCoordinator:
         self._check_point(mount_point)
         if mount_point == "hooks":
             raise ValueError("Hooks should be registered directly with the HookRegistry")
-        if mount_point in _SINGLE:
-            self._ledger.put(self.mount_points, mount_point, module)
-            self._mounted_by[mount_point] = self._acting_module()
-        elif mount_point in _NAMED:
+        key: Any = mount_point
+        mounted, mounted_by = self.mount_points, self._mounted_by
+        if mount_point in _NAMED:
             key = name or getattr(module, "name", None)
             if not key:
                 raise ValueError(f"Name required for {mount_point}")
             if not isinstance(key, str):
                 raise TypeError(f"Name for {mount_point} must be a string, got {type(key).__name__} from {module!r}")
-            self._ledger.put(self.mount_points[mount_point], key, module)
-            self._mounted_by[mount_point][key] = self._acting_module()
-        return _done()
-
-    def _acting_module(self) -> str | None:
+            mounted, mounted_by = mounted[mount_point], mounted_by[mount_point]
+        elif mount_point not in _SINGLE:
+            return _done()
+        self._ledger.put(mounted, key, module)
         scope = scope_of(self)
-        return scope.module if scope is not None else None
+        mounted_by[key] = scope.module if scope is not None else None
+        return _done()
 
     def acting(self, mount_point: str, name: str | None = None) -> AbstractContextManager[Any]:
         """Attribute events emitted in a `with` block to the object mounted there, for code that calls it directly.
@@ -360,7 +359,7 @@ class ModuleCoordinator:
         return await _verdicts.carry_out(self, result, event, hook_name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe the coordinator for people."""
+        """Return a summary of what is mounted and registered."""
         return {
             "tools": list(self.mount_points.get("tools") or ()),
             "providers": list(self.mount_points.get("providers") or ()),
@@ -395,7 +394,7 @@ class ModuleCoordinator:
         self._ledger.note(append(self._log_pipe.processors, fn))
 
     def add_log_sink(self, fn: Sink) -> None:
-        """Add a function that takes finished records; the app's business."""
+        """Add a function that takes finished records; apps decide where records go."""
         self._ledger.note(append(self._log_pipe.sinks, fn))
 
     @property

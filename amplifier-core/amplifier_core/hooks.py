@@ -27,7 +27,7 @@ __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Outcome"]
 
 logger = logging.getLogger(__name__)
 
-#: A handler registered for this name hears every event, after the event's own handlers of the same priority.
+#: A handler registered for this name is called for every event, after the event's own handlers of the same priority.
 EVERY_EVENT = "*"
 
 
@@ -36,7 +36,7 @@ _denial: ContextVar[tuple[HookResult, str] | None] = ContextVar("amplifier_denia
 
 
 class Outcome(NamedTuple):
-    """Tell observers who emitted an event and how the handlers decided."""
+    """Who emitted an event and how the handlers decided, for observers."""
 
     #: continue, deny, ask_user or inject_context; cancelled when the emit was stopped before all handlers had run
     action: str
@@ -145,8 +145,8 @@ class HookRegistry:
             registration.component, registration.module = scope.component, scope.module
         handlers = self._registered.setdefault(event, [])
         handlers.append(registration)
-        handlers.sort(key=_own_order)
-        self._forget_arrangement(event)
+        handlers.sort(key=_calling_order)
+        self._arranged.clear()
         unregister = _Unregister(self, registration)
         if owner is not None:
             owner._ledger.note(unregister)
@@ -157,7 +157,7 @@ class HookRegistry:
     def observe(self, observer: Observer, name: str = "observer") -> Callable[[], None]:
         """Call `observer(event, data, outcome)` after every event, denied ones too; return a function that removes it.
 
-        A deny hides an event from the handlers after it; an observer decides nothing and hears everything.
+        A deny hides an event from the handlers after it; an observer decides nothing and sees every event.
         It gets its own copy of the data as the handlers left it, is called without being awaited, and must be quick.
         Its errors are logged. Raises TypeError for an observer that is not callable.
         """
@@ -324,17 +324,7 @@ class HookRegistry:
         entries = self._registered.get(registration.event, [])
         if registration in entries:
             entries.remove(registration)
-            self._forget_arrangement(registration.event)
-
-    def _forget_arrangement(self, event: str) -> None:
-        if event == EVERY_EVENT:
             self._arranged.clear()
-        else:
-            self._arranged.pop(event, None)
-
-
-def _own_order(entry: _Registration) -> tuple[int, int]:
-    return entry.priority, entry.number
 
 
 def _calling_order(entry: _Registration) -> tuple[int, bool, int]:

@@ -10,6 +10,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -30,7 +31,7 @@ from amplifier_core._discovery import (
     suggest,
     validation_error,
 )
-from amplifier_core._mount import MountWave, Ready, mount_checked, separate_deferred_lists
+from amplifier_core._mount import mount_checked, separate_deferred_lists
 from amplifier_core.bounded_call import maybe_await
 from amplifier_core.data import describe
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
@@ -38,6 +39,7 @@ from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 from amplifier_core.trace import current_scope
 
 if TYPE_CHECKING:
+    from amplifier_core._session_init import MountWave
     from amplifier_core.models import ModuleInfo
     from amplifier_core.validation.base import ValidationResult
 
@@ -52,6 +54,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 MountFunction = Callable[[Any], Awaitable[Any]]
+Ready = Callable[[Any], Any]
 _Checks: TypeAlias = "dict[tuple[str, str], ValidationResult]"
 
 
@@ -63,7 +66,7 @@ def _checks_of(mount: Any) -> _Checks:
     try:
         return _checked.setdefault(mount, {})
     except TypeError:
-        return {}  # a callable that cannot be remembered is checked by every loader again
+        return {}  # without a weak reference nothing is cached: every loader checks it again
 
 
 class _Loaded:
@@ -85,10 +88,6 @@ class _Loaded:
         if self.ready is not None:
             separate_deferred_lists(module, mount, self.ready)
             _mark_ready(mount, module_id, self.ready)
-
-    @property
-    def declared_type(self) -> str | None:
-        return getattr(self.module, "__amplifier_module_type__", None)
 
 
 class ModuleLoader:
@@ -174,10 +173,8 @@ class ModuleLoader:
         try:
             path = await self._resolve(resolver, module_id, source_hint)
         except SourceNotFoundError:
-            try:
+            with suppress(NotFoundError):
                 return known or self._load_installed(module_id)
-            except NotFoundError:
-                pass
             raise
         if known is not None:
             if path != known.path and (known.path is None or path.resolve() != known.path.resolve()):
@@ -209,26 +206,13 @@ class ModuleLoader:
         for rescan in (False, True):  # the second time for modules installed since the last scan
             entry_point = module_entry_points(rescan=rescan).get(module_id)
             if entry_point is not None:
-                return self._load_entry_point(module_id, entry_point)
+                mount = entry_point.load()
+                logger.info("Loaded module '%s' from entry point", module_id)
+                return _Loaded(module_id, sys.modules.get(getattr(mount, "__module__", "")), mount, None)
             loaded = self._load_package(module_id)
             if loaded is not None:
                 return loaded
         raise NotFoundError(f"Module '{module_id}' not found via entry points or filesystem. {suggest(module_id)}")
-
-    def _load_entry_point(self, module_id: str, entry_point: Any) -> _Loaded:
-        try:
-            mount = entry_point.load()
-        except Exception as error:
-            try:
-                loaded = self._load_package(module_id)
-            except Exception:
-                loaded = None  # most likely for the same reason, and the entry point's error is the one to raise
-            if loaded is None:
-                raise
-            logger.warning("Entry point of module '%s' is broken, using its package: %s", module_id, describe(error))
-            return loaded
-        logger.info("Loaded module '%s' from entry point", module_id)
-        return _Loaded(module_id, sys.modules.get(getattr(mount, "__module__", "")), mount, None)
 
     def _load_package(self, module_id: str) -> _Loaded | None:
         """Import `amplifier_module_<id>`; return None when that package does not exist."""
@@ -268,7 +252,7 @@ class ModuleLoader:
 
     def _kind(self, module_id: str, loaded: _Loaded, planned: str | None) -> str:
         """Return the module's kind: declared, else what the plan lists it as, else what its name suggests."""
-        declared = loaded.declared_type
+        declared = getattr(loaded.module, "__amplifier_module_type__", None)
         if declared is not None and declared not in TYPE_TO_MOUNT_POINT:
             raise ModuleValidationError(
                 f"Module '{module_id}' has unknown type '{declared}'. Valid types: {list(TYPE_TO_MOUNT_POINT)}",

@@ -46,10 +46,7 @@ class ModuleSourceResolver(Protocol):
     def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> ModuleSource:
         """Return the source of `module_id`; raise `ModuleNotFoundError` when there is none.
 
-        Args:
-            module_id: Id of the module in the mount plan.
-            source_hint: What the plan says under `source`, a string or an object.
-            profile_hint: The older name of the same hint.
+        `source_hint` is the `source` of the module in the plan; `profile_hint` is its older name, with the same value.
         """
         ...
 

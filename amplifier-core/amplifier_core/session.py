@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from datetime import datetime
-from types import TracebackType
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -62,7 +61,7 @@ class AmplifierSession:
         self._initializing = asyncio.Lock()
         self._initializer: asyncio.Task[Any] | None = None
         #: Why the latest initialize() failed, for callers that waited for it.
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
         self._started = False
         self._ended = False
         self._parent_token: Any = None
@@ -94,13 +93,12 @@ class AmplifierSession:
             if self._failure is not None and self._failure is not earlier:
                 raise self._failure  # of the run that this call waited for
             self._initializer = task
-            attempt = Attempt(self.coordinator)
+            arguments = self.config, self.coordinator, self.session_id, self.parent_id
             try:
-                await _session_init.initialize_session(self.config, self.coordinator, self.session_id, self.parent_id)
-            except BaseException as error:
-                if not isinstance(error, asyncio.CancelledError):  # else the next caller takes over
-                    self._failure = error
-                await attempt.roll_back()
+                async with Attempt(self.coordinator):
+                    await _session_init.initialize_session(*arguments)
+            except Exception as error:  # not when this caller was cancelled: the next one takes over
+                self._failure = error
                 raise
             finally:
                 self._initializer = None
@@ -225,9 +223,7 @@ class AmplifierSession:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.cleanup()
 
 
@@ -235,18 +231,19 @@ class AmplifierSession:
 
 #: Every initialised session by id, until its cleanup.
 _live: WeakValueDictionary[str, AmplifierSession] = WeakValueDictionary()
-#: Those held by the system calls alone.
+#: Those that the system calls created: nothing else keeps them alive.
 _created: dict[str, AmplifierSession] = {}
 
 
 def get_session(session_id: str) -> AmplifierSession:
     """Return a live session; raise LookupError for an unknown id."""
-    return _find("get_session", session_id)
+    return find_session("get_session", session_id)
 
 
-def _find(call: str, session_id: str) -> AmplifierSession:
+def find_session(call: str, session_id: str) -> AmplifierSession:
+    """Return a live session; errors name the system call that wants it."""
     if not isinstance(session_id, str):
-        raise TypeError(f"{call}: a session id is a string, got {type(session_id).__name__}")
+        raise TypeError(f"{call}: session_id must be a string, got {type(session_id).__name__}")
     session = _live.get(session_id)
     if session is None:
         raise LookupError(f"{call}: no live session {session_id!r}; it was never initialised here or was cleaned up")
@@ -260,7 +257,7 @@ async def session_create(plan: dict[str, Any], **options: Any) -> str:
     """
     session = AmplifierSession(plan, **options)
     if session.session_id in _live:
-        raise ValueError(f"session_create: a live session has the id {session.session_id!r} already")
+        raise ValueError(f"session_create: there is already a live session with the id {session.session_id!r}")
     return await _bring_up(session)
 
 
@@ -278,9 +275,9 @@ async def fork_session(parent_id: str, overlay: dict[str, Any] | None = None) ->
     """Create and initialise a child of a live session and return its id.
 
     The child's plan is the parent's, deep-merged with `overlay`; it shares the parent's loader, approval and display
-    systems, and hears of the parent's cancellation. The parent is not changed.
+    systems, and is cancelled with it. The parent is not changed.
     """
-    parent = _find("fork_session", parent_id)
+    parent = find_session("fork_session", parent_id)
     if overlay is not None and not isinstance(overlay, dict):
         raise TypeError(f"fork_session: overlay must be a dict, got {type(overlay).__name__}")
     coordinator = parent.coordinator

@@ -11,7 +11,6 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from os import urandom
 from time import time_ns
-from types import TracebackType
 from typing import Any
 
 Ids = dict[str, str]
@@ -75,9 +74,7 @@ class Scope:
         _scope.set(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Found, not reset by token: a generator may be closed in another context than it was started in, or after
         # blocks that it opened were left open. A context that never entered keeps its innermost scope.
         scope = _scope.get()
@@ -90,10 +87,8 @@ class Scope:
     async def __aenter__(self) -> Scope:
         return self.__enter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.__exit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
 
 
 _scope: ContextVar[Scope | None] = ContextVar("amplifier_scope", default=None)
@@ -140,16 +135,11 @@ def open_span(owner: Any, name: str) -> Scope:
     """Return the scope of a child span of the span that is open here, or of a new trace."""
     span = Scope(owner, _scope.get(), name)
     around = span if span.ids else traced_scope()
-    if around is None:
-        span.ids = {"trace_id": urandom(16).hex(), "span_id": urandom(8).hex()}
-    else:
-        parent = around.ids
-        span.ids = {
-            **span.ids,  # the turn, which is this session's own
-            "trace_id": parent["trace_id"],
-            "span_id": urandom(8).hex(),
-            "parent_span_id": parent["span_id"],
-        }
+    trace_id = around.ids["trace_id"] if around is not None else urandom(16).hex()
+    ids = {**span.ids, "trace_id": trace_id, "span_id": urandom(8).hex()}  # and the turn, which is this session's own
+    if around is not None:
+        ids["parent_span_id"] = around.ids["span_id"]
+    span.ids = ids
     return span
 
 
@@ -163,12 +153,10 @@ def open_turn(owner: Any, spawned_in: str | None, component: str = "kernel", mod
     around = traced_scope()
     ids = urandom(24).hex()  # one call to the system for both
     turn_id, span_id = ids[:32], ids[32:]
-    if around is None:
-        turn.ids = {"trace_id": spawned_in or turn_id, "span_id": span_id, "turn_id": turn_id}
-    else:
-        outside = around.ids
-        turn.ids = {"trace_id": outside["trace_id"], "span_id": span_id, "turn_id": turn_id}
-        turn.ids["parent_span_id"] = outside["span_id"]
+    trace_id = around.ids["trace_id"] if around is not None else spawned_in or turn_id
+    turn.ids = {"trace_id": trace_id, "span_id": span_id, "turn_id": turn_id}
+    if around is not None:
+        turn.ids["parent_span_id"] = around.ids["span_id"]
     return turn
 
 

@@ -157,8 +157,8 @@ async def test_mounting_an_object(live: Live) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (("toolz", object()), ValueError, "mount: unknown mount point 'toolz'; there are .*tools"),
-        (("toolz", "tool-x"), ValueError, "mount: unknown mount point 'toolz'; there are .*tools"),
+        (("toolz", object()), ValueError, "mount: unknown mount point 'toolz'; known are .*tools"),
+        (("toolz", "tool-x"), ValueError, "mount: unknown mount point 'toolz'; known are .*tools"),
         ((5, object()), TypeError, "mount: point must be a string, got int"),
         (("tools", None), TypeError, "mount: module for 'tools' must be a module id or an object, got None"),
         (("tools", "tool-x", []), TypeError, "mount: config must be a dict, got list"),
@@ -202,7 +202,7 @@ async def test_unmounting(live: Live) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("toolz",), "unmount: unknown mount point 'toolz'; there are .*tools"),
+        (("toolz",), "unmount: unknown mount point 'toolz'; known are .*tools"),
         (("tools",), r"unmount: a name, a module id or an object is required; mounted at 'tools': \['here'\]"),
         (("tools", "typo"), r"unmount: 'typo' is not mounted there; mounted at 'tools': \['here'\]"),
         (("tools", SimpleNamespace(name="here")), "unmount: namespace.* is not mounted there"),

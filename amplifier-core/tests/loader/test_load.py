@@ -65,31 +65,6 @@ async def test_faults_inside_a_module_are_raised_as_they_are(
         await ModuleLoader().load("tool-broken")
 
 
-async def test_broken_entry_point_with_a_good_package(
-    make_module: Any, install: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An entry point that cannot be loaded gives way to a working package of the id, with a warning."""
-    make_module("tool-x", MOUNT)
-    install(tool_x=AttributeError("no attribute 'mount'"))
-
-    mount = await ModuleLoader().load("tool-x")
-
-    assert (await mount(ModuleCoordinator()))[0] == "package"
-    warning = "Entry point of module 'tool-x' is broken, using its package: no attribute 'mount'"
-    assert warning in caplog.messages
-
-
-@pytest.mark.parametrize("package", [None, "raise ValueError('other')", "x = 1"])
-async def test_broken_entry_point_without_a_good_package(make_module: Any, install: Any, package: str | None) -> None:
-    """When the package is no help, the entry point's own error is raised."""
-    if package is not None:
-        make_module("tool-x", package)
-    install(tool_x=OSError("the entry point"))
-
-    with pytest.raises(OSError, match="the entry point"):
-        await ModuleLoader().load("tool-x")
-
-
 def test_scan_is_remembered_until_the_path_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """The scan is made once while sys.path stays; a new entry, or a distribution asked for again, is seen."""
     first = module_entry_points()
