@@ -9,6 +9,7 @@ result = await spawn(agent_name="explorer", instruction="Find the tests.", tool_
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from amplifier_foundation.children.spawn import ChildSessions
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
+
+logger = logging.getLogger(__name__)
 
 #: The agent name for a copy of the session itself.
 SELF: Final = "self"
@@ -173,46 +176,24 @@ class SpawnCapability:
         agent_configs: Mapping[str, Any] | None = None,
         *,
         task: Any = None,
-        sub_session_id: str | None = None,
-        tool_inheritance: Mapping[str, Any] | None = None,
-        hook_inheritance: Mapping[str, Any] | None = None,
-        orchestrator_config: Mapping[str, Any] | None = None,
-        parent_messages: list[Any] | None = None,
-        provider_preferences: list[Any] | None = None,
-        model_role: str | None = None,
-        self_delegation_depth: int = 0,
-        session_metadata: Mapping[str, Any] | None = None,
-        use_subprocess: bool = False,
-        tool_call_id: str | None = None,
-        parallel_group_id: str | None = None,
-        timeout: float | None = None,
+        **options: Any,
     ) -> dict[str, Any]:
         """Run a task in a child session; `task` is the older name of `instruction`.
 
+        `options` are the other fields of SpawnRequest; unknown ones are ignored with a warning.
+
         The parent is the session that has the capability; a `parent_session` that is another one is refused.
-        `use_subprocess` is accepted and logged: the child runs in this process. Raises SpawnError before anything was
-        started, ChildError for a child that was started and has no answer, and the budget's error when it does not
-        allow another child.
+        `use_subprocess` is accepted and logged: the child runs in this process.
+        Raises SpawnError before anything was started, ChildError for a child that was started and has no answer, and
+        the budget's error when it does not allow another child.
         """
         children = self._children()
         children.check_parent(parent_session)
-        request = SpawnRequest.of(
-            agent_name,
-            instruction if instruction is not None else task,
-            sub_session_id=sub_session_id,
-            tool_inheritance=tool_inheritance,
-            hook_inheritance=hook_inheritance,
-            orchestrator_config=orchestrator_config,
-            parent_messages=parent_messages,
-            provider_preferences=provider_preferences,
-            model_role=model_role,
-            self_delegation_depth=self_delegation_depth,
-            session_metadata=session_metadata,
-            use_subprocess=use_subprocess,
-            tool_call_id=tool_call_id,
-            parallel_group_id=parallel_group_id,
-            timeout=timeout,
-        )
+        unknown = sorted(options.keys() - _ARGUMENTS.keys())
+        if unknown:
+            logger.warning("session.spawn does not know, and ignores: %s", ", ".join(unknown))
+        known = {name: value for name, value in options.items() if name in _ARGUMENTS}
+        request = SpawnRequest.of(agent_name, instruction if instruction is not None else task, **known)
         return await children.spawn(request, agent_configs)
 
     def child_id(self, agent_name: str, tool_call_id: str | None = None, instruction: str | None = None) -> str:

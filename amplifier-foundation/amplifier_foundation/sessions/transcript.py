@@ -372,19 +372,12 @@ class Transcript:
             with self._path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 is_sound = size > 0 and _is_message(_last_line(file.fileno(), size).strip())
+                content = file.read()
         except FileNotFoundError:
             return
-        if not size:
-            return
-        target = self._path.with_name(f"{self._path.name}.{'backup' if is_sound else 'damaged'}")
-        fresh = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        fresh.unlink(missing_ok=True)
-        try:
-            os.link(self._path, fresh)
-        except OSError:  # the file system has no hard links
-            replace_file(target, self._path.read_bytes())
-        else:
-            os.replace(fresh, target)
+        if content:
+            kind = "backup" if is_sound else "damaged"
+            replace_file(self._path.with_name(f"{self._path.name}.{kind}"), content)
 
     def _line(self, message: Mapping[str, Any], *, is_new: bool) -> bytes:
         from amplifier_kit.engine.context.ledger import sanitize_message

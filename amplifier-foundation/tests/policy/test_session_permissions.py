@@ -94,7 +94,7 @@ def test_loaded_once_while_nothing_changes(project: Path, home: Home, folder: Pa
 
     permissions = SessionPermissions(load, RememberedRules(home, project, folder))
     for _ in range(5):
-        permissions.judge(*_MAKE).verdict
+        permissions.judge(*_MAKE)
     assert len(loads) == 1
 
 
