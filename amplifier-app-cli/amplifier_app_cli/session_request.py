@@ -13,7 +13,7 @@ from amplifier_app_cli.app import App
 
 if TYPE_CHECKING:
     from amplifier_app_cli.providers.choice import Choice
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.plan.prepare import Options
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions import SavedSession

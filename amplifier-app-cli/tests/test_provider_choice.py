@@ -28,7 +28,7 @@ from amplifier_app_cli.providers.choice import (
 )
 from amplifier_app_cli.providers.known import KNOWN, MOCK, SERVERS, all_key_names, is_installed, known_provider
 from amplifier_app_cli.providers.local_server import serves_models
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.bundles.bundle import Layer
 from amplifier_foundation.documents import Document
 from amplifier_kit.engine.loop.request import choose_provider
 

@@ -26,7 +26,7 @@ from amplifier_app_cli.providers.local_server import serves_models
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.settings.settings import Settings
 
 Plan = Mapping[str, Any]

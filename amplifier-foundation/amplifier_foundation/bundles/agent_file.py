@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from amplifier_foundation.bundles.anchors import anchor_sources
-from amplifier_foundation.bundles.bundle import BundleError
+from amplifier_foundation.bundles.bundle import BundleError, Owner
 from amplifier_foundation.bundles.checks import AGENT, context_files
-from amplifier_foundation.bundles.layer import Owner
 from amplifier_foundation.documents import Document, read_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import copied

@@ -18,9 +18,8 @@ from amplifier_foundation.bundles.agent_file import (
     missing_texts,
 )
 from amplifier_foundation.bundles.anchors import is_inside
-from amplifier_foundation.bundles.bundle import BundleError, BundleLimitError
-from amplifier_foundation.bundles.layer import Layer, Owner
-from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
+from amplifier_foundation.bundles.bundle import BundleError, BundleLimitError, Layer, Owner
+from amplifier_foundation.bundles.shipped import owner_of
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.paths import Home
 from amplifier_foundation.shapes import Problems
@@ -34,7 +33,6 @@ __all__ = [
     "UNUSABLE",
     "AgentError",
     "agent_declared_by",
-    "agent_owner",
     "discover_agents",
     "load_agent_file",
     "resolve_agents",
@@ -104,16 +102,6 @@ def resolve_agents(
     return definitions
 
 
-def agent_owner(path: Path, project: Path, home: Home) -> Owner:
-    """Return whose file it is, by where it lies: only what is in the cache was fetched."""
-    real = path.resolve()
-    if real.is_relative_to(home.cache.resolve()):
-        return "fetched"
-    if real.is_relative_to(project.resolve()):
-        return "project"
-    return "product" if real.is_relative_to(SHIPPED_NAMESPACE[1].resolve()) else "user"
-
-
 class _NoAgentError(AgentError):
     """There is neither a file nor an inline definition."""
 
@@ -158,7 +146,7 @@ class _Roster:
             raise AgentError("\n".join(problems.faults))
 
     def _load(self, file: Path, root: Path) -> dict[str, Any]:
-        owner = agent_owner(file, self.project, self.home)
+        owner = owner_of(file, self.project, self.home)
         on_missing = self.warnings.append if self.allow_missing else None
         return load_agent_file(file, owner, self.warnings, root=root, on_missing=on_missing)
 
@@ -176,7 +164,7 @@ class _Roster:
         for file, root in places:
             if file.is_file():
                 # A user may link their own files as they like; projects and fetched bundles may not lead out.
-                if not is_inside(file, root) and agent_owner(root, self.project, self.home) in ("project", "fetched"):
+                if not is_inside(file, root) and owner_of(root, self.project, self.home) in ("project", "fetched"):
                     raise AgentError(f"{where}: {file} is a link out of {root}: put the file itself there")
                 return file, root
         if not required:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 from amplifier_core.plan import MODULE_SECTIONS
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.documents import Document
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.merge import copied
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
 
-#: The keys of a bundle that list modules.
 #: What a mount plan is made of; `orchestrator` and its configuration at the top belong to old bundles.
 PLAN_SECTIONS: Final = ("session", *MODULE_SECTIONS, "agents", "spawn", "orchestrator")
 
@@ -47,6 +46,26 @@ class BundleLimitError(BundleError):
     """A bundle leads to more files, includes or values than any bundle that is meant."""
 
     code: ClassVar[str] = "bundle_limit"
+
+
+#: Whose file it is. Product, user and project author theirs: unknown keys are errors; in fetched files, warnings.
+Owner = Literal["product", "user", "project", "fetched"]
+#: On whose word a file is read, wherever it lies: what a project's file includes is named by the project.
+Namer = Literal["product", "user", "project"]
+
+
+class Layer(NamedTuple):
+    """One file in the order of composition, later ones on top of earlier ones."""
+
+    document: Document
+    owner: Owner
+    named_by: Namer
+    #: The name of the bundle that the file holds.
+    bundle: str
+    #: What it was loaded from.
+    uri: str
+    #: Whether the user gave this very file for this run.
+    given_by_user: bool = False
 
 
 @dataclass
@@ -88,8 +107,3 @@ class Bundle:
         """Return what the kernel mounts, a copy: only what is not empty."""
         sections = {name: getattr(self, name) for name in PLAN_SECTIONS}
         return {name: copied(value) for name, value in sections.items() if value}
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        """Return the mount plan."""
-        return self.mount_plan()

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
-from amplifier_foundation.bundles.bundle import Bundle, BundleError
-from amplifier_foundation.bundles.layer import Owner
+from amplifier_foundation.bundles.bundle import Bundle, BundleError, Owner
 from amplifier_foundation.documents import Document
 from amplifier_foundation.shapes import (
     Keys,

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
-from amplifier_foundation.bundles.bundle import Bundle
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.bundles.bundle import Bundle, Layer
 from amplifier_foundation.merge import COMPOSE, copied, merge, merge_modules
 
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.anchors import beside, is_relative, root_above
-from amplifier_foundation.bundles.bundle import Bundle
-from amplifier_foundation.bundles.layer import Layer, Owner
+from amplifier_foundation.bundles.bundle import Bundle, Layer, Owner
 from amplifier_foundation.merge import SETTINGS, join_lists, module_key
 
 Keys = tuple[str, ...]

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.anchors import BUNDLE_FILES, anchor_sources, beside, bundle_file_in, is_inside
-from amplifier_foundation.bundles.bundle import Bundle, BundleError, BundleNotFoundError
+from amplifier_foundation.bundles.bundle import Bundle, BundleError, BundleNotFoundError, Layer, Namer, Owner
 from amplifier_foundation.bundles.checks import check_bundle
-from amplifier_foundation.bundles.layer import Layer, Namer, Owner
 from amplifier_foundation.documents import Document, read_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import COMPOSE, merge_modules

@@ -13,10 +13,10 @@ from amplifier_foundation.bundles.bundle import (
     BundleLimitError,
     BundleNotFoundError,
     IncludeError,
+    Namer,
 )
 from amplifier_foundation.bundles.composition import compose, compose_all, namespace_clash
 from amplifier_foundation.bundles.file import BundleFile
-from amplifier_foundation.bundles.layer import Namer
 from amplifier_foundation.bundles.references import Reference, parse_reference
 from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
 from amplifier_foundation.errors import FoundationError

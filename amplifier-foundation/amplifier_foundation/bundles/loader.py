@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amplifier_foundation.bundles.anchors import is_inside, root_above
-from amplifier_foundation.bundles.bundle import Bundle, BundleError, BundleNotFoundError
+from amplifier_foundation.bundles.bundle import Bundle, BundleError, BundleNotFoundError, Namer, Owner
 from amplifier_foundation.bundles.file import SUFFIXES, BundleFile, find_bundle_file, read_bundle_file
 from amplifier_foundation.bundles.graph import IncludeGraph
-from amplifier_foundation.bundles.layer import Namer, Owner
 from amplifier_foundation.bundles.references import Reference, existing_file, overridden, parse_reference, tried_files
 from amplifier_foundation.bundles.registry import BundleRegistry
-from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
+from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE, owner_of
 from amplifier_foundation.documents import Document
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.paths import Home, expanded
@@ -158,7 +156,7 @@ class BundleLoader:
         """Return the file at `path`; `of` is the one whose source it is a part of."""
         if of is not None and of.owner == "fetched":
             owner, limit = "fetched", of.limit
-        owner = owner or self._owner(path)
+        owner = owner or owner_of(path, self._project, self._home)
         limit = limit or self._limit(path, owner)
         above = root_above(path, limit)
         root = self._document(above) if above is not None else None
@@ -171,24 +169,12 @@ class BundleLoader:
 
     def is_projects(self, path: Path) -> bool:
         """Return whether a file is the project's own."""
-        return self._owner(path) == "project"
+        return owner_of(path, self._project, self._home) == "project"
 
     def _overrider(self, text: str) -> Namer:
         """Return on whose word something else takes the place of a name or an address."""
         key = text if text in self._overrides else text.partition("#")[0]
         return self._overridden_by.get(key, "user")
-
-    def _owner(self, path: Path) -> Owner:
-        """Return whose a file is by where it lies; what was downloaded is nobody's here."""
-        real = path.resolve()
-        return next((owner for folder, owner in self._owned_folders if real.is_relative_to(folder)), "user")
-
-    @cached_property
-    def _owned_folders(self) -> tuple[tuple[Path, Owner], ...]:
-        """The folders whose place says whose the files in them are, links followed; the first that fits decides."""
-        product, cache, home = SHIPPED_NAMESPACE[1].resolve(), self._home.cache.resolve(), self._home.path.resolve()
-        folders: tuple[tuple[Path, Owner], ...] = ((product, "product"), (cache, "fetched"), (home, "user"))
-        return folders if self._project is None else (*folders, (self._project.resolve(), "project"))
 
     def _limit(self, path: Path, owner: Owner) -> Path:
         """Return the folder to stay in when looking upwards from a local file for the root of its bundle."""

@@ -1,4 +1,4 @@
-"""Walk the modules of a plan together with those of its agents and of its spawn section.
+"""Walk the modules of a plan together with those of its agents and of its spawn section, and find what names one.
 
 The kernel's `plan_modules` walks one part, as a session mounts it; this applies it to every part.
 """
@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 from amplifier_core.plan import plan_modules
 from amplifier_foundation.merge import module_key
-
-__all__ = ["ModuleEntry", "all_modules"]
 
 
 class ModuleEntry(NamedTuple):
@@ -50,3 +48,24 @@ def all_modules(plan: Mapping[str, Any]) -> Iterator[ModuleEntry]:
         for one in plan_modules(part) if isinstance(part, Mapping) else ():
             key = one.kind if one.section == "session" else module_key(one.entry) or one.module_id
             yield ModuleEntry(one.kind, f"{prefix}{one.section}", key, f"{prefix}{one.path}", one.entry)
+
+
+def said_of(value: Any, module: str) -> list[Any]:
+    """Return every part of a plan that names a module, however deep."""
+    if isinstance(value, Mapping):
+        if any(isinstance(each, str) and each == module for each in value.values()):
+            return [value]
+        own = [{key: each} for key, each in value.items() if key == module]
+        return own + [said for key, each in value.items() if key != module for said in said_of(each, module)]
+    if isinstance(value, list | tuple):
+        return [said for each in value for said in said_of(each, module)]
+    return [value] if isinstance(value, str) and value == module else []
+
+
+def mentions(value: Any, module: str) -> bool:
+    """Return whether something in a plan or a bundle names a module, however deep."""
+    if isinstance(value, Mapping):
+        return any(mentions(each, module) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple):
+        return any(mentions(each, module) for each in value)
+    return isinstance(value, str) and value == module

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from amplifier_foundation.bundles.layer import Namer
+from amplifier_foundation.bundles.bundle import Namer
 from amplifier_foundation.paths import Home
 
 _PATTERNS: Final = ("{}/bundle.md", "{}/bundle.yaml", "{}.yaml", "{}.md")

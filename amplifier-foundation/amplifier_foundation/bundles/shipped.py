@@ -1,9 +1,16 @@
-"""Find what comes with the product: bundles, and the behaviors, agents and skills in the namespace `amplifier`."""
+"""Find what comes with the product: bundles, and the behaviors, agents and skills in the namespace `amplifier`.
+
+Every other file belongs to the user, to a project, or was fetched.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
+
+from amplifier_foundation.bundles.anchors import is_inside
+from amplifier_foundation.bundles.bundle import Owner
+from amplifier_foundation.paths import Home
 
 _FOLDER: Final = Path(__file__).parent / "files"
 _BUNDLES: Final = ("default", "minimal", "demo", "parallax")
@@ -26,3 +33,14 @@ def shipped_uri(uri: str) -> str:
     """Return the address of a shipped file by its namespace: where the product is installed is no part of it."""
     name, root = SHIPPED_NAMESPACE
     return f"{name}:{uri.removeprefix(f'{root}/')}" if uri.startswith(f"{root}/") else uri
+
+
+def owner_of(path: Path, project: Path | None, home: Home) -> Owner:
+    """Return whose file it is, by where it lies: what is in the user's home is the user's, even in a project."""
+    if is_inside(path, _FOLDER):
+        return "product"
+    if is_inside(path, home.cache):
+        return "fetched"
+    if project is not None and is_inside(path, project) and not is_inside(path, home.path):
+        return "project"
+    return "user"

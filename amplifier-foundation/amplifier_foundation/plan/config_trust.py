@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.bundles.bundle import Layer
+from amplifier_foundation.bundles.plan_modules import mentions, said_of
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.trust.config_origin import mentions, said_of
 
 
 def is_config_trusted(

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_foundation.bundles.plan_modules import all_modules
+from amplifier_foundation.bundles.shipped import shipped_uri
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import PinRecord
 from amplifier_foundation.plan.lock_file import BundleLock, LockError, find_lock, lock_path
 from amplifier_foundation.sources.fetched import Pin
+from amplifier_foundation.sources.uri import without_secrets
 from amplifier_foundation.trust.check import ModuleUse, ValueUse
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class LockPaths(NamedTuple):
     @classmethod
     def of(cls, bundle: Bundle, home: Home, project: Path) -> LockPaths:
         """Return the places for a bundle that was read."""
-        uri = _shipped(bundle.uri)
+        uri = shipped_uri(bundle.uri)
         own = lock_path(bundle.file, bundle.name, uri, home, project)
         return cls(own, lock_path(None, bundle.name, _here(uri, project), home, project))
 
@@ -63,9 +65,9 @@ class LockPaths(NamedTuple):
 
         With `keep` pins that were not used stay: a run that may do without some sources says nothing about them.
         """
-        usable = {_shown(uri): Pin(pin["commit"], pin["sha256"]) for uri, pin in pins.items() if pin["sha256"]}
+        usable = {without_secrets(uri): Pin(pin["commit"], pin["sha256"]) for uri, pin in pins.items() if pin["sha256"]}
         others = {*added}
-        told = []
+        warnings = []
         for path, part in (
             (self.own, {uri: pin for uri, pin in usable.items() if uri not in others}),
             (self.added, {uri: pin for uri, pin in usable.items() if uri in others}),
@@ -74,13 +76,13 @@ class LockPaths(NamedTuple):
                 known = BundleLock.read(path) if keep else None
                 BundleLock(path, name, {**_sources(known), **part}).write()
             except LockError as error:
-                told.append(f"{error}; what was fetched is not pinned")
-        return told
+                warnings.append(f"{error}; what was fetched is not pinned")
+        return warnings
 
 
 def known_pins(file: Path | None, uri: str, home: Home, project: Path) -> KnownPins:
     """Return the locks that a bundle has from earlier, found before it is read; raises LockError."""
-    uri = _shipped(uri)
+    uri = shipped_uri(uri)
     own, added = find_lock(file, uri, home, project), find_lock(None, _here(uri, project), home, project)
     return KnownPins(
         BundleLock.read(own) if own is not None else None, BundleLock.read(added) if added is not None else None
@@ -96,12 +98,12 @@ def added_sources(bundle: Bundle, agents: Mapping[str, Any], used: Iterable[str]
     entries = all_modules({**bundle.mount_plan(), "agents": defined})
     own = {_address(entry.source) for entry in entries if entry.source is not None}
     own |= {_address(layer.uri) for layer in bundle.layers}
-    return {_shown(uri) for uri in used if _address(uri) not in own}
+    return {without_secrets(uri) for uri in used if _address(uri) not in own}
 
 
 def used_pins(known: KnownPins, fetcher: Fetcher, uses: Iterable[ModuleUse]) -> dict[str, PinRecord]:
     """Return what is known of the sources that a bundle uses: fetched now, or named by a lock."""
-    wanted = {_shown(use.source) for use in uses}
+    wanted = {without_secrets(use.source) for use in uses}
     locked = {uri: PinRecord(commit=pin.commit, sha256=pin.sha256) for uri, pin in known.pins.items() if uri in wanted}
     return locked | fetched_pins(fetcher)
 
@@ -109,18 +111,13 @@ def used_pins(known: KnownPins, fetcher: Fetcher, uses: Iterable[ModuleUse]) -> 
 def fetched_pins(fetcher: Fetcher) -> dict[str, PinRecord]:
     """Return commit and content of everything that was fetched; a lock holds no password."""
     return {
-        _shown(uri): PinRecord(commit=fetched.commit, sha256=fetched.sha256) for uri, fetched in fetcher.fetched.items()
+        without_secrets(uri): PinRecord(commit=fetched.commit, sha256=fetched.sha256)
+        for uri, fetched in fetcher.fetched.items()
     }
 
 
 def _sources(lock: BundleLock | None) -> dict[str, Pin]:
     return lock.sources if lock is not None else {}
-
-
-def _shipped(uri: str) -> str:
-    from amplifier_foundation.bundles.shipped import shipped_uri
-
-    return shipped_uri(uri)
 
 
 def _here(uri: str, project: Path) -> str:
@@ -130,10 +127,4 @@ def _here(uri: str, project: Path) -> str:
 
 def _address(uri: str) -> str:
     """Return a source without the part of it that is asked for: its state is one."""
-    return _shown(uri).partition("#")[0]
-
-
-def _shown(uri: str) -> str:
-    from amplifier_foundation.sources.uri import without_secrets
-
-    return without_secrets(uri)
+    return without_secrets(uri).partition("#")[0]

@@ -22,8 +22,7 @@ from amplifier_foundation.trust.store import TrustStore
 from amplifier_foundation.trust.values import bundles_of_user, value_uses
 
 if TYPE_CHECKING:
-    from amplifier_foundation.bundles.bundle import Bundle
-    from amplifier_foundation.bundles.layer import Layer, Namer
+    from amplifier_foundation.bundles.bundle import Bundle, Layer, Namer
     from amplifier_foundation.bundles.loader import BundleLoader
     from amplifier_foundation.bundles.registry import BundleRegistry
     from amplifier_foundation.sources.activation import ModuleFolder

@@ -11,7 +11,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import Composed
 
 if TYPE_CHECKING:
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
 
 
 @dataclass(frozen=True)

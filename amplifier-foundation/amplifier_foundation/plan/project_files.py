@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from amplifier_foundation.trust.check import PACKAGES, local_folder
 
 if TYPE_CHECKING:
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.plan.composed import Composed
     from amplifier_foundation.plan.prepared import Prepared
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -147,19 +147,7 @@ class _Reading:
         index = next((index for index, (other, _) in enumerate(self._waiting) if other == key), None)
         if index is not None:
             asked = self._waiting.pop(index)[1]
-            action = asked.action if "action" not in data else done.action
-            done = PastAction(
-                action,
-                done.details,
-                "asked",
-                is_granted,
-                done.reason,
-                done.source,
-                self._project,
-                self._session,
-                done.at,
-                done.kind,
-            )
+            done = replace(done, action=done.action if "action" in data else asked.action, then="asked")
         self._judged.add(_call(done.details))
         self._found.append(done)
 

@@ -13,7 +13,7 @@ from amplifier_kit.guard.policy import Problem, Rule, parse_rules
 from amplifier_kit.guard.private_files import read_regular
 
 if TYPE_CHECKING:
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.yaml_edit import Draft
     from amplifier_kit.guard.policy import Example
 
@@ -230,7 +230,7 @@ def _in_bundle(origin: str, index: int, numbers: list[int]) -> str:
 
 def mentions_approval(value: Any) -> bool:
     """Tell whether something in a plan or a bundle names the module whose config may hold rules."""
-    from amplifier_foundation.trust.config_origin import mentions
+    from amplifier_foundation.bundles.plan_modules import mentions
 
     return mentions(value, _APPROVAL)
 

@@ -28,7 +28,7 @@ from amplifier_foundation.sessions.resume import SavedSession
 from amplifier_foundation.trust.check import ModuleUse, UntrustedError
 
 if TYPE_CHECKING:
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
 
 
 async def prepare_saved(saved: SavedSession, options: Options, *, adjust: Adjust | None = None) -> Prepared:
@@ -80,7 +80,7 @@ def _rules(composed: Composed) -> list[Any]:
 
     hooks, agents = composed.plan.get("hooks"), composed.plan.get("agents")
     listed = [*(hooks if isinstance(hooks, list) else []), *(agents.items() if isinstance(agents, Mapping) else [])]
-    from amplifier_foundation.trust.config_origin import said_of
+    from amplifier_foundation.bundles.plan_modules import said_of
 
     # The current files decide who wrote these, so they must have the same content as the recorded ones, in the same
     # place. The parts of an agent are in the plan of its own session, which may be resumed by itself.

@@ -27,7 +27,7 @@ from amplifier_foundation.merge import ANY, OVERLAY, MergePolicy, copied, join_l
 from amplifier_foundation.settings.variables import Expanded, MissingVariable, expand
 
 if TYPE_CHECKING:
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.settings.settings import Settings
 
 _FILESYSTEM: Final = "tool-filesystem"
@@ -285,7 +285,7 @@ def _documents(settings: Settings) -> list[tuple[str, Document]]:
 
 def _layer(scope: str, document: Document) -> Layer:
     """Return the layer of one scope; files in a project belong to the project, the user's own there too."""
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
 
     whose: Any = "project" if scope in ("project", "local") else "user"
     return Layer(document, whose, whose, f"settings ({scope})", str(document.path))

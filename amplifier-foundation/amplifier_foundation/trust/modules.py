@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from amplifier_foundation.bundles.agents import agent_declared_by
-from amplifier_foundation.bundles.layer import Layer, Namer
+from amplifier_foundation.bundles.bundle import Layer, Namer
 from amplifier_foundation.bundles.plan_modules import ModuleEntry, all_modules
 from amplifier_foundation.paths import Home
 from amplifier_foundation.settings.plan import override_origin

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.plan import MODULE_SECTIONS
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.bundles.bundle import Layer
+from amplifier_foundation.bundles.plan_modules import mentions, said_of
 from amplifier_foundation.documents import Document
 from amplifier_foundation.merge import SETTINGS, module_key
 from amplifier_foundation.settings.settings import Settings
 from amplifier_foundation.settings.variables import VARIABLE
 from amplifier_foundation.trust.check import ValueUse
-from amplifier_foundation.trust.config_origin import mentions, said_of
 from amplifier_foundation.trust.modules import AgentFiles
 
 #: What of an agent configures modules; the rest is text for models.

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.bundles.agents import (
     AgentError,
-    agent_owner,
     discover_agents,
     load_agent_file,
     resolve_agents,
 )
-from amplifier_foundation.bundles.layer import Layer, Namer, Owner
-from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
+from amplifier_foundation.bundles.bundle import Layer, Namer, Owner
+from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE, owner_of
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
@@ -186,7 +185,7 @@ def test_owners_go_by_place(tmp_path: Path, home: Home) -> None:
     """Only what is in the cache was fetched; everything else somebody here wrote."""
     project = tmp_path / "project"
     places = (home.cache / "x", project / "x", home.path / "x", tmp_path / "x", SHIPPED_NAMESPACE[1] / "x")
-    owners = [agent_owner(path, project, home) for path in places]
+    owners = [owner_of(path, project, home) for path in places]
     assert owners == ["fetched", "project", "user", "user", "product"]
 
 

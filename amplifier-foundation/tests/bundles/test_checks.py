@@ -7,9 +7,8 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from amplifier_foundation.bundles.bundle import Bundle, BundleError
+from amplifier_foundation.bundles.bundle import Bundle, BundleError, Owner
 from amplifier_foundation.bundles.checks import TOP_LEVEL_FIELDS, check_bundle, validate, validate_completeness
-from amplifier_foundation.bundles.layer import Owner
 from amplifier_foundation.documents import parse_document
 
 _EVERYTHING = """\

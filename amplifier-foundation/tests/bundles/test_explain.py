@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.bundles.bundle import Bundle
+from amplifier_foundation.bundles.bundle import Bundle, Layer
 from amplifier_foundation.bundles.composition import compose_all
 from amplifier_foundation.bundles.explain import Setting, explain, named_at, origin_of
 from amplifier_foundation.bundles.file import BundleFile
-from amplifier_foundation.bundles.layer import Layer
 from amplifier_foundation.documents import parse_document
 
 

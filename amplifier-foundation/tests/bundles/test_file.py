@@ -32,10 +32,10 @@ def test_yaml_file_is_the_plan(tmp_path: Path) -> None:
     file.write_text(_PLAN)
     bundle = load_bundle_file(file)
     assert (bundle.name, bundle.instruction) == ("mine", "")
-    assert bundle.plan["tools"][0]["source"] == str(tmp_path / "tool-x")
-    assert bundle.plan["session"]["context"]["source"] == str(tmp_path / "b" / "modules" / "context-simple")
-    assert bundle.plan["providers"][0]["config"]["scenario"] == str(tmp_path / "b" / "run.yaml")
-    assert "bundle" not in bundle.plan
+    assert bundle.mount_plan()["tools"][0]["source"] == str(tmp_path / "tool-x")
+    assert bundle.mount_plan()["session"]["context"]["source"] == str(tmp_path / "b" / "modules" / "context-simple")
+    assert bundle.mount_plan()["providers"][0]["config"]["scenario"] == str(tmp_path / "b" / "run.yaml")
+    assert "bundle" not in bundle.mount_plan()
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -48,7 +48,7 @@ def test_markdown_file_is_plan_and_instruction(tmp_path: Path, newline: str, bom
     text = f"{bom}---\n{_PLAN}---\n\nBe careful.\n---\nStill body: ü\n"
     file.write_bytes(text.replace("\n", newline).encode())
     bundle = load_bundle_file(file)
-    assert bundle.plan["session"]["orchestrator"] == {"module": "loop-basic"}
+    assert bundle.mount_plan()["session"]["orchestrator"] == {"module": "loop-basic"}
     assert bundle.instruction.replace("\r\n", "\n") == "Be careful.\n---\nStill body: ü"
 
 
@@ -57,7 +57,7 @@ def test_markdown_without_front_matter_is_an_instruction(tmp_path: Path) -> None
     file = tmp_path / "mine.md"
     file.write_text("Just words.")
     bundle = load_bundle_file(file)
-    assert (bundle.plan, bundle.instruction, bundle.name) == ({}, "Just words.", "mine")
+    assert (bundle.mount_plan(), bundle.instruction, bundle.name) == ({}, "Just words.", "mine")
 
 
 def test_folder_prefers_the_markdown(tmp_path: Path) -> None:
@@ -191,4 +191,4 @@ def test_plan_holds_only_what_is_not_empty(tmp_path: Path) -> None:
     plan = bundle.mount_plan()
     assert plan == {"session": {"a": {"b": 1}}, "orchestrator": {"config": {"x": 1}}}
     plan["session"]["a"]["b"] = 2
-    assert bundle.plan["session"]["a"]["b"] == 1
+    assert bundle.mount_plan()["session"]["a"]["b"] == 1

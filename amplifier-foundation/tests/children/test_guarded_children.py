@@ -12,7 +12,7 @@ import pytest
 
 from amplifier_foundation.approvals.answered_by import person_at
 from amplifier_foundation.approvals.approvers import Approver, Approvers
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.bundles.bundle import Layer
 from amplifier_foundation.children import Spawner
 from amplifier_foundation.documents import Document
 from amplifier_foundation.sessions import SessionRuntime

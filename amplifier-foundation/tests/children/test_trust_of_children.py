@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.bundles.bundle import Layer
 from amplifier_foundation.children import Spawner
 from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.documents import Document

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.bundles.layer import Layer
+from amplifier_foundation.bundles.bundle import Layer
 from amplifier_foundation.documents import Document
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import Composed

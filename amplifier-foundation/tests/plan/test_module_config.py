@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from amplifier_foundation.bundles.bundle import Layer, Owner
 from amplifier_foundation.bundles.file import BundleFile
-from amplifier_foundation.bundles.layer import Layer, Owner
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import Composed

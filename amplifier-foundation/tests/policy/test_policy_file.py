@@ -235,7 +235,7 @@ def test_bundle_rules_that_are_no_list(home: Any, project: Path) -> None:
 
 def test_who_wrote_the_bundles_rules(tmp_path: Path) -> None:
     """A plan's rules may allow unless an untrusted project's file names hooks-approval, or nobody knows its files."""
-    from amplifier_foundation.bundles.layer import Layer
+    from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.documents import parse_document
 
     def layer(owner: Any, named_by: Any, text: str) -> Layer:

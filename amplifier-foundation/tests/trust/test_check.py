@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.bundles.layer import Namer, Owner
+from amplifier_foundation.bundles.bundle import Namer, Owner
 from amplifier_foundation.paths import Home
 from amplifier_foundation.trust.check import ModuleUse, TrustCheck, UntrustedError, ValueUse
 from amplifier_foundation.trust.store import TrustStore
