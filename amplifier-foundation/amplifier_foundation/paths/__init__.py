@@ -54,7 +54,7 @@ def _no_home(why: str) -> NoHomeError:
 
 
 def expanded(text: str) -> Path:
-    """Return a path that may start with `~` or `~user`; raise NoHomeError when nobody knows where that is."""
+    """Return a path that may start with `~` or `~user`; raise NoHomeError for an unknown user."""
     try:
         return Path(text).expanduser()
     except RuntimeError as error:

@@ -178,7 +178,7 @@ def _is_masked(value: Any) -> bool:
 
 
 def _fits(masked: str, text: Any) -> bool:
-    """Tell whether a text is the masked one but for what was masked."""
+    """Return whether a text is the masked one but for what was masked."""
     import re
 
     from amplifier_kit.guard.redaction import MASK, PII_MASK

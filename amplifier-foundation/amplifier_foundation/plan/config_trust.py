@@ -13,7 +13,7 @@ from amplifier_foundation.plan.prepared import Prepared
 def is_config_trusted(
     prepared: Prepared, module: str, *, is_trusted: bool, overlay: Mapping[str, Any] | None = None
 ) -> bool:
-    """Tell whether the config of a module is nobody's but the user's, the product's or the app's.
+    """Return whether only the user, the product and the app had a say in the config of a module.
 
     Not when a file of the project names the module, unless the project `is_trusted` or the user gave this very file for
     the run; nor when the definition of an agent, `overlay`, does, since agents may come from the project. When nobody
@@ -31,7 +31,7 @@ def is_config_trusted(
 
 
 def is_config_of_user(prepared: Prepared, module: str) -> bool:
-    """Tell whether no file of the project had a say in the config of a module, trusted or given for the run or not.
+    """Return whether no file of the project had a say in the config of a module, trusted or given for the run or not.
 
     What a project brings may do no more than its commands may, since they can change what it runs. When nobody knows
     the files, it counts as the project's; so does what only the record of a session says.
@@ -64,7 +64,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def adds_nothing(plan: Mapping[str, Any], root: Mapping[str, Any], module: str) -> bool:
-    """Tell whether the plan of a child says nothing of a module that the plan at the top does not say."""
+    """Return whether the plan of a child says nothing of a module that the plan at the top does not say."""
     known = said_of(_without_agents(root), module)
     return all(said in known for said in said_of(_without_agents(plan), module))
 

@@ -33,7 +33,7 @@ class KnownPins(NamedTuple):
 
     @property
     def pins(self) -> dict[str, Pin]:
-        """Return all pins; those in the user's home count more, since nobody else can have written them."""
+        """Return all pins; those in the user's home count more, which no other user can write."""
         return {**_sources(self.own), **_sources(self.added)}
 
     def chosen_by_project(self, added: Iterable[str], home: Home) -> list[ValueUse]:

@@ -54,7 +54,7 @@ class PastAction:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether somebody was to be asked, and nobody answered, whatever came of it: nobody was there, or in time."""
+        """Whether an approval was requested that no person answered, or not in time."""
         is_nobodys = self.is_granted is None or self.source == "kernel" or self.kind in _OF_NOBODY
         return self.then == "asked" and is_nobodys
 

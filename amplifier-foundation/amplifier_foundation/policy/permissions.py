@@ -85,7 +85,7 @@ class Permissions:
     """
 
     def __init__(self, sources: Sequence[PolicySource], project: Path, guards: Iterable[Rule] = ()) -> None:
-        """Judge by these sources; `guards` ask for writing what the rules themselves depend on, whoever allows it."""
+        """Judge by these sources; `guards` ask before files that rules depend on are written, whatever allows it."""
         self.project = project
         self.sources: tuple[PolicySource, ...] = tuple(sources)
         self.guards: tuple[Rule, ...] = tuple(guards)
@@ -173,7 +173,7 @@ class Permissions:
             self._compile()
 
     def forget(self, rule: Rule) -> bool:
-        """Take back what was remembered; tell whether it was."""
+        """Forget a remembered rule, and return whether it was remembered."""
         if rule not in self._remembered:
             return False
         self._remembered.remove(rule)

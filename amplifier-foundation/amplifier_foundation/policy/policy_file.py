@@ -132,7 +132,7 @@ def rules_of_bundle(plan: Mapping[str, Any], origin: str, *, may_allow: bool = T
 
 
 def may_bundle_allow(layers: Iterable[Layer], *, is_trusted: bool) -> bool:
-    """Tell whether the rules of a plan may allow: not when a file of an untrusted project may have had a say in them.
+    """Return whether the rules of a plan may allow: not when a file of an untrusted project may have had a say in them.
 
     `layers` are the files that the plan was made of; when nobody knows them, only a trusted project's plan may allow.
     """
@@ -229,7 +229,7 @@ def _in_bundle(origin: str, index: int, numbers: list[int]) -> str:
 
 
 def mentions_approval(value: Any) -> bool:
-    """Tell whether something in a plan or a bundle names the module whose config may hold rules."""
+    """Return whether something in a plan or a bundle names the module whose config may hold rules."""
     from amplifier_foundation.bundles.plan_modules import mentions
 
     return mentions(value, _APPROVAL)

@@ -170,7 +170,7 @@ def scoped(rule: Rule, scope: str, project: Path) -> Rule:
 
 
 def is_remembered(rule: Rule, scope: str) -> bool:
-    """Tell whether a rule of a scope came from an answer; what a project says of its own rules does not count."""
+    """Return whether a rule of a scope came from an answer; what a project says of its own rules does not count."""
     return scope == "remembered" or (scope in get_args(MemoryScope) and rule.reason.startswith(_MARK))
 
 
@@ -183,7 +183,7 @@ def _marked(rule: Rule, by: str) -> Rule:
 
 
 def _said(rule: Rule) -> tuple[Any, ...]:
-    """Return what a rule says, whoever wrote it and why."""
+    """Return what a rule says, without its author and reason."""
     return rule.verdict, rule.action, rule.tool, rule.command, rule.path, rule.host
 
 

@@ -76,7 +76,7 @@ class CacheEntry:
         anew: bool = False,
         on_wait: Callable[[], None] = lambda: None,
     ) -> Copy:
-        """Return the copy, fetched unless another process did so meanwhile; with `anew` it is fetched in any case.
+        """Return the copy, fetched unless another process did so meanwhile; with `anew` it is always fetched.
 
         `accept` gets the hash of a new copy and raises to refuse it. `on_wait` is called when another process fetches
         the source. Raises what `make` and `accept` raise, and SourceError when the cache cannot be written.

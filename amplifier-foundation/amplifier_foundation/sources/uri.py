@@ -48,17 +48,17 @@ class SourceUri(NamedTuple):
 
     @property
     def is_commit(self) -> bool:
-        """Tell whether the ref is a whole commit id, which always means the same content."""
+        """Return whether the ref is a whole commit id, which always means the same content."""
         return _COMMIT.fullmatch(self.ref) is not None
 
     @property
     def is_remote(self) -> bool:
-        """Tell whether the network is needed to fetch it."""
+        """Return whether the network is needed to fetch it."""
         return bool(self.url) and not self.url.startswith("file://")
 
     @property
     def is_relative(self) -> bool:
-        """Tell whether it is a path that depends on the folder it is read from."""
+        """Return whether it is a path that depends on the folder it is read from."""
         return self.kind == "file" and not self.path.startswith(("/", "~"))
 
     @property

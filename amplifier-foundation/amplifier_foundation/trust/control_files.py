@@ -7,13 +7,10 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.guard.control_files import Use, project_rows
-
-if TYPE_CHECKING:
-    pass
 
 #: What tools write into such folders by themselves. A module that imports from one of them runs what nobody hashes.
 _IGNORED: Final = frozenset(
@@ -30,7 +27,7 @@ _ITSELF: Final = "."
 
 
 class ControlFileError(FoundationError):
-    """A control file of a project cannot be read, so nobody can say what it decides."""
+    """A control file of a project cannot be read, so that what it decides is unknown."""
 
     code = "control_file_unreadable"
 
@@ -52,7 +49,7 @@ def control_file_hashes(folder: Path, more: Iterable[str] = ()) -> dict[str, str
 
 
 def covered_by(relative: str, more: Iterable[str]) -> bool:
-    """Tell whether what lies at a path of a project counts, in every one or as one of `more`."""
+    """Return whether what lies at a path of a project counts, in every one or as one of `more`."""
     trees = (row.path for row in project_rows(Use.TRUST) if row.is_tree)
     return any(_is_below(relative, tree) for tree in (*trees, *more))
 

@@ -107,7 +107,7 @@ class TrustStore:
         return Trust("changed", tuple(changed)) if changed else Trust("trusted")
 
     def covers(self, folder: Path, path: Path) -> bool:
-        """Tell whether what lies at a path counts in the trust in the folder, so that it cannot change unnoticed."""
+        """Return whether what lies at a path counts in the trust in the folder, so that it cannot change unnoticed."""
         real = folder.resolve()
         record = self._read().get(str(real))
         if record is None or not path.resolve().is_relative_to(real):

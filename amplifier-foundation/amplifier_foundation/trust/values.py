@@ -231,12 +231,12 @@ def _inner(keys: Place, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _names_a_path(inner: tuple[str, ...]) -> bool:
-    """Tell whether a module's setting, or one around it, says where it reads or writes; what it denies harms nobody."""
+    """Return whether a module's setting, or one around it, says where it reads or writes; denying is harmless."""
     return any(_PATHS.search(name) for name in inner) and not any(name.startswith("denied") for name in inner)
 
 
 def _may_write_control_file(inner: tuple[str, ...], text: str, part: _Part, project: Path) -> bool:
-    """Tell whether a module may write where a setting leads, and that is a control file; they do so without asking."""
+    """Return whether a setting leads to a control file that a module may write; modules do so without asking."""
     from amplifier_kit.guard.control_files import is_control_file
 
     if not _names_a_path(inner) or any(_READ.search(name) for name in inner):
@@ -250,7 +250,7 @@ def _may_write_control_file(inner: tuple[str, ...], text: str, part: _Part, proj
 
 
 def _leads_out(text: str, part: _Part, inner: tuple[str, ...], project: Path) -> bool:
-    """Tell whether a path leads out of the project, links followed.
+    """Return whether a path leads out of the project, links followed.
 
     Modules take relative paths from the folder that the session works in, bundles a scenario from the file that has it
     or from the root of the bundle, see `anchors.anchor_sources`.
