@@ -127,6 +127,7 @@ class Conversation:
 
 _SAFE_ID: Final = re.compile("[A-Za-z0-9_-]+")
 _UNSAFE: Final = re.compile("[^A-Za-z0-9_-]")
+_LONGEST_ID: Final = 64
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
@@ -159,17 +160,17 @@ def instruction_text(turn: Turn) -> str:
     return text if is_reminder(text) else reminder(text)
 
 
-def safe_id(call_id: str, longest: int = 64) -> str:
+def safe_id(call_id: str) -> str:
     """Return an id that every service accepts: letters, digits, `_` and `-`; such an id is returned unchanged.
 
     Histories move from service to service, and some create ids that others refuse. The same id gives the same result.
     """
-    if len(call_id) <= longest and _SAFE_ID.fullmatch(call_id):
+    if len(call_id) <= _LONGEST_ID and _SAFE_ID.fullmatch(call_id):
         return call_id
     from hashlib import sha256
 
     mark = sha256(call_id.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{_UNSAFE.sub('_', call_id)[: longest - 9]}_{mark}"
+    return f"{_UNSAFE.sub('_', call_id)[: _LONGEST_ID - 9]}_{mark}"
 
 
 def _outline(message: Message) -> dict[str, Any]:

@@ -35,10 +35,10 @@ class BlobError(LookupError):
 class BlobStore:
     """Store and read blobs in one folder, which the sessions of a tree may share, in any process."""
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
-        """Use `folder`, which need not exist; `durable` records which blobs `sync` must force to disk."""
+    def __init__(self, folder: Path) -> None:
+        """Use `folder`, which need not exist."""
         self.folder = folder
-        self._durable = durable
+        #: What `sync` must force to disk.
         self._unsynced: list[Path] = []
 
     def put(self, value: Any, encoded: bytes) -> dict[str, Any]:
@@ -94,10 +94,9 @@ class BlobStore:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
-        if self._durable:
-            self._unsynced.append(path)
-            if len(self._unsynced) >= _UNSYNCED:
-                self.sync()
+        self._unsynced.append(path)
+        if len(self._unsynced) >= _UNSYNCED:
+            self.sync()
 
     def _make_folder(self, folder: Path) -> None:
         """Create the folder of some blobs, never the session's own: a session that was removed stays removed."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import RLock
 from time import monotonic
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from amplifier_kit.guard.private_files import make_private
 from amplifier_kit.guard.redaction import process_redactor
@@ -32,8 +32,6 @@ MAX_BYTES = 256 * 1024 * 1024
 
 #: Seconds after which the file is checked again: it may have been removed.
 CHECK_EVERY = 0.1
-
-Fsync = Literal["close", "always", "never"]
 
 
 class SessionLog:
@@ -51,30 +49,24 @@ class SessionLog:
         *,
         name: str = NAME,
         blobs: Path | None = None,
-        fsync: Fsync = "close",
         verify: bool = False,
         redactor: Callable[[Record], Record | None] | None = None,
-        clock: Callable[[], str] | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         """Open the log, creating the folder if necessary, and continue after the last line of an earlier run.
 
-        `blobs` is the blob folder of the root session, for a child. `fsync` says when lines are forced to disk; they
-        survive a crash of this process in any case. With `verify` every line has the hash of the one before it. Every
-        record passes `redactor`, by default that of this process; a record for which it returns None is left out.
-        Raises SessionLogBusy when another process (or this one) is writing the log, ValueError for an unknown `fsync`.
-        A folder that cannot be written is not an error here: every line tries again.
+        `blobs` is the blob folder of the root session, for a child. With `verify` every line has the hash of the one
+        before it. Every record passes `redactor`, by default that of this process; a record for which it returns None
+        is left out. Lines survive a crash of this process; `close` forces them to disk. Raises SessionLogBusy when
+        another process (or this one) is writing the log. A folder that cannot be written is not an error here: every
+        line tries again.
         """
-        if fsync not in ("close", "always", "never"):
-            raise ValueError(f"fsync must be 'close', 'always' or 'never', got {fsync!r}")
         self._files = LogFiles(Path(directory), name)
         self._shared_blobs = blobs
-        self._fsync = fsync
         self._verify = verify
         self._redactor = redactor or process_redactor()
-        self._clock = clock or _now
         self._max_bytes = max_bytes
-        self._blobs = BlobStore(self._files.blobs, durable=fsync != "never")
+        self._blobs = BlobStore(self._files.blobs)
         self._lists = ListTracker()
         self._shortener = Shortener(self._blobs, self._lists)
         self._mutex = RLock()
@@ -134,7 +126,7 @@ class SessionLog:
                 self._writing = False
 
     def close(self) -> None:
-        """Report lost lines, force the file to disk as `fsync` says, and release the log; may be called twice."""
+        """Report lost lines, force the file to disk, and release the log; may be called twice."""
         with self._mutex:
             if self._closed:
                 return
@@ -179,9 +171,7 @@ class SessionLog:
                 seq = self._seq + 1
             self._must_check = True
             prev = digest(self._last_line) if self._verify else None
-            line = compose(redacted, seq, self._dropped, prev, self._clock, self._shortener.shorten)
-            if self._fsync == "always":
-                self._blobs.sync()
+            line = compose(redacted, seq, self._dropped, prev, _now, self._shortener.shorten)
             written = self._append(line)
         except (OSError, SessionLogBusy) as error:
             self._seq = seq
@@ -196,8 +186,6 @@ class SessionLog:
         # The size comes last: after an interruption before this, the next line finds it wrong and checks the file.
         self._size += written
         self._must_check = self._size >= self._max_bytes
-        if self._fsync == "always":
-            self._fsync_file()
 
     def _redact(self, record: Record) -> Record | None:
         """Return a record without secrets; without its payload, when the redactor fails."""
@@ -283,13 +271,13 @@ class SessionLog:
 
     def _rotate(self) -> None:
         """Rename the file and start the next one; if that fails, continue with the current one."""
+        assert self._descriptor is not None
         files = self._files
         number = max(files.numbers(), default=0) + 1
         try:
             if self._lead:
                 self._size += self._append(b"")  # ends the unfinished line
-            if self._fsync != "never":
-                self._fsync_file()
+            os.fsync(self._descriptor)
             os.rename(files.active, files.rotated(number))
         except OSError as error:
             self._report(error, "rotate it")
@@ -328,22 +316,13 @@ class SessionLog:
         if self._descriptor is None:
             return
         try:
-            if self._fsync != "never":
-                self._blobs.sync()
-                self._fsync_file()
-                sync_path(self._files.directory)
+            self._blobs.sync()
+            os.fsync(self._descriptor)
+            sync_path(self._files.directory)
             if chains := self._lists.remembered():
                 save_lists(self._files.lists, self.path, self._last_line, chains)
         except OSError as error:
             self._report(error, "finish it")
-
-    def _fsync_file(self) -> None:
-        assert self._descriptor is not None
-        try:
-            os.fsync(self._descriptor)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # a pipe or a device
-                self._report(error, "force it to disk")
 
     def _report(self, error: Exception, what: str | None = None) -> None:
         """Write an error to standard error, each kind once; unless `what` says what else failed, a line was lost."""

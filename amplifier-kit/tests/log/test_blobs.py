@@ -132,7 +132,7 @@ def test_threads_may_store_the_same_value(tmp_path: Path) -> None:
 def test_unsynced_blobs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many blobs are written, they are forced to disk before too many are pending."""
     monkeypatch.setattr("amplifier_kit.log.blobs._UNSYNCED", 40)
-    store = BlobStore(tmp_path, durable=True)
+    store = BlobStore(tmp_path)
     for index in range(150):
         store.put(index, encode(index))
     assert len(store._unsynced) < 40
@@ -149,7 +149,7 @@ def test_sync_forces_contents_and_names(tmp_path: Path, monkeypatch: pytest.Monk
         forced.append(os.fstat(descriptor).st_ino)
         real(descriptor)
 
-    store = BlobStore(tmp_path, durable=True)
+    store = BlobStore(tmp_path)
     paths = [store.path(store.put(index, encode(index))["$blob"]) for index in range(12)]
     paths.pop(3).unlink()
     monkeypatch.setattr(os, "fsync", fsync)

@@ -93,7 +93,7 @@ def test_blobs_are_looked_up_on_demand(tmp_path: Path, record: Make) -> None:
 
 def test_every_way_to_tear_the_last_line(tmp_path: Path, record: Make) -> None:
     """Cut at any byte the last line is skipped and reported, or whole; what follows is never glued to it."""
-    with SessionLog(tmp_path / "a", fsync="never") as log:
+    with SessionLog(tmp_path / "a") as log:
         log.write(record("one"))
         log.write(record("two", text="ü"))
     content = (tmp_path / "a" / "events.jsonl").read_bytes()
@@ -107,7 +107,7 @@ def test_every_way_to_tear_the_last_line(tmp_path: Path, record: Make) -> None:
         whole = cut >= len(content) - 1
         assert events == (["one", "two"] if whole else ["one"])
         assert [line.offset for line in torn] == ([] if whole or cut == start else [start])
-        with SessionLog(folder, fsync="never") as log:
+        with SessionLog(folder) as log:
             log.write(record("three"))
         again: list[TornLine] = []
         lines = list(read_log(folder, again.append))
@@ -189,7 +189,7 @@ def test_reading_while_a_thread_writes(tmp_path: Path, record: Make, messages: M
 
     def write() -> None:
         history = messages(30)
-        with SessionLog(tmp_path, max_bytes=30_000, fsync="never") as log:
+        with SessionLog(tmp_path, max_bytes=30_000) as log:
             for index in range(400):
                 history = [*history, {"role": "user", "content": f"{index}"}]
                 log.write(record(index=index, large="x" * 5000 + str(index % 10), messages=history))

@@ -72,7 +72,7 @@ def test_every_kind_of_line_is_valid(tmp_path: Path, messages: Callable[..., lis
 def test_any_payload_makes_a_valid_line(payload: dict[str, Any]) -> None:
     """Whatever an event carries, its line is valid."""
     with TemporaryDirectory() as folder:
-        with SessionLog(folder, fsync="never") as log:
+        with SessionLog(folder) as log:
             log.write({"event": "e", "data": payload})
         assert list(VALIDATOR.iter_errors(lines(Path(folder))[0])) == []
 

@@ -199,49 +199,22 @@ def test_a_redactor_may_drop_a_record(tmp_path: Path, record: Make, lines_of: Ca
     assert [(line["event"], line["seq"]) for line in lines_of(tmp_path)] == [("a", 1), ("c", 2)]
 
 
-def test_the_clock_fills_in_the_time(tmp_path: Path, lines_of: Callable[..., Any]) -> None:
-    """A record without a time gets one, from the clock that was given."""
-    with SessionLog(tmp_path, clock=lambda: "2020-01-01T00:00:00+00:00") as log:
-        log.write({"event": "e"})
+def test_a_missing_time_is_filled_in(tmp_path: Path, lines_of: Callable[..., Any]) -> None:
+    """A record without a time gets the current one."""
     with SessionLog(tmp_path) as log:
         log.write({"event": "e"})
-    first, second = lines_of(tmp_path)
-    assert first["ts"] == "2020-01-01T00:00:00+00:00"
-    assert second["ts"].endswith("+00:00")
+    assert lines_of(tmp_path)[0]["ts"].endswith("+00:00")
 
 
-@pytest.mark.parametrize(("policy", "expected"), [("never", 0), ("close", 2), ("always", 5)])
-def test_when_lines_are_forced_to_disk(
-    tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch, policy: Any, expected: int
-) -> None:
-    """Never; when the log is closed (the file and its folder); or after every line as well."""
+def test_closing_forces_the_log_to_disk(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file and its folder are forced to disk once, when the log is closed."""
     forced: list[int] = []
     monkeypatch.setattr(os, "fsync", forced.append)
-    with SessionLog(tmp_path, fsync=policy) as log:
+    with SessionLog(tmp_path) as log:
         for _ in range(3):
             log.write(record())
-    assert len(forced) == expected
-
-
-def test_blobs_are_forced_before_their_line(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `always`, a line on disk never refers to a blob that is not."""
-    order: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: order.append("fsync"))
-
-    def write(descriptor: int, content: bytes) -> int:
-        order.append("line")
-        return os.write(descriptor, content)
-
-    with SessionLog(tmp_path, fsync="always") as log:
-        log._os_write = write
-        log.write(record(large="x" * 5000))
-        assert order == ["fsync", "fsync", "line", "fsync"]
-
-
-def test_an_unknown_policy_is_refused(tmp_path: Path) -> None:
-    """The error names what there is."""
-    with pytest.raises(ValueError, match="fsync must be 'close', 'always' or 'never', got 'sometimes'"):
-        SessionLog(tmp_path, fsync="sometimes")  # type: ignore[arg-type]
+        assert forced == []
+    assert len(forced) == 2
 
 
 def test_after_close(tmp_path: Path, record: Make) -> None:
@@ -361,11 +334,11 @@ def test_whatever_the_file_ends_with(tail: bytes) -> None:
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
-        with SessionLog(folder, fsync="never") as log:
+        with SessionLog(folder) as log:
             log.write({"event": "one"})
         with (Path(folder) / "events.jsonl").open("ab") as file:
             file.write(tail)
-        with SessionLog(folder, fsync="never") as log:
+        with SessionLog(folder) as log:
             log.write({"event": "two"})
         lines = list(read_log(folder, lambda torn: None))
         assert [(line.event, line.seq) for line in lines if line.seq is not None] == [("one", 1), ("two", 2)]
@@ -378,7 +351,7 @@ def test_a_long_session_grows_by_what_it_adds(
     sizes: list[int] = []
     history: list[dict[str, Any]] = []
     tools = [{"name": f"tool-{index}", "description": "d" * 200} for index in range(30)]
-    with SessionLog(tmp_path, fsync="never") as log:
+    with SessionLog(tmp_path) as log:
         for turn in range(2000):
             history += messages(2, start=2 * turn)
             reminder = {"role": "user", "content": f"<system-reminder>turn {turn}</system-reminder>"}
@@ -404,7 +377,7 @@ def test_a_history_that_only_grows_costs_its_growth(
     size = 0
     growth: list[int] = []
     for run in range(10):
-        with SessionLog(tmp_path, fsync="never") as log:
+        with SessionLog(tmp_path) as log:
             for turn in range(30):
                 history += messages(2, start=1000 * run + turn)
                 log.write(record("llm:request", messages=history))
@@ -428,7 +401,7 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path, record: Make, monkeyp
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 
-    with SessionLog(tmp_path, fsync="never") as log:
+    with SessionLog(tmp_path) as log:
         work(0)
         tracemalloc.start()
         try:

@@ -427,11 +427,11 @@ def test_a_failing_sync_is_told(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", refuse)
-    with SessionLog(tmp_path, fsync="always") as log:
+    with SessionLog(tmp_path) as log:
         log.write(record())
         log.write(record())
     assert [line.seq for line in read_log(tmp_path)] == [1, 2]
-    assert capfd.readouterr().err.count("cannot force it to disk: Input/output error") == 1
+    assert capfd.readouterr().err.count("cannot finish it: Input/output error") == 1
 
 
 def test_a_writer_that_takes_over(tmp_path: Path, record: Make, capfd: pytest.CaptureFixture[str]) -> None:
