@@ -19,8 +19,6 @@ logger = logging.getLogger(__name__)
 
 #: Emitted while a tool waits for a child.
 HEARTBEAT: Final = "delegation:heartbeat"
-#: Seconds to wait for the cost of a child before its closing event is emitted without it.
-_COST_SECONDS: Final = 5.0
 
 _DONE: Final = frozenset({"success", "completed", "complete", "ok"})
 #: An incomplete answer is still an answer.
@@ -179,14 +177,8 @@ class ChildRun:
         entries = channels.get("session.cost", ()) if isinstance(channels, Mapping) else ()
         name = f"delegate:{self.request.session_id}"
         callback = next((entry["callback"] for entry in entries if entry.get("name") == name), None)
-        if callback is None:
-            return {}
-
-        async def ask() -> Any:
-            return await maybe_await(callback())
-
         try:
-            cost = await run_bounded(ask, timeout=_COST_SECONDS)
+            cost = await maybe_await(callback()) if callback is not None else None
         except Exception as error:
             logger.warning("The cost of child %s is unknown: %s", self.request.session_id, error)
             return {}
