@@ -20,7 +20,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplifier_core.data import clean
 from amplifier_kit.guard.private_files import replace_unmasked
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.record import decode, digest, encode
@@ -53,11 +52,7 @@ class Shortener:
         if len(encoded) <= LIMIT and _MAYBE_MARK not in encoded:
             return encoded
         # The object itself stays in the line, however many small values it has.
-        try:
-            return encode(self._fields(fields))
-        except RecursionError:  # not cleaned yet, and nested too deeply
-            self.written.clear()
-            return encode(self._fields(clean(fields)))
+        return encode(self._fields(fields))
 
     def confirm(self) -> None:
         """Remember the lists of the line that was just written, so that later ones may refer to them."""

@@ -201,23 +201,11 @@ class SessionLog:
         written = self._os_write(self._descriptor, content)
         missing = len(content) - written
         if missing > 1:
-            self._remove_partial_line(written)
+            # If this fails, the next line finds the file longer than expected, and begins on a line of its own.
+            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
             raise OSError(errno.ENOSPC, f"only {written} of {len(content)} bytes could be written")
         self._lead = b"\n" if missing else b""
         return written
-
-    def _remove_partial_line(self, written: int) -> None:
-        """Remove the beginning of a line that did not fit; if that fails, end it so that the next one stands alone."""
-        assert self._descriptor is not None
-        try:
-            if os.fstat(self._descriptor).st_size == self._size + written:
-                os.ftruncate(self._descriptor, self._size)
-                return
-        except OSError:
-            # Not a regular file, or the disk failed: the partial line stays, and readers skip it.
-            pass
-        self._size += written
-        self._lead = b"\n"
 
     # -- the file --
 
