@@ -47,6 +47,7 @@ from amplifier_kit.llm.request import (
     Thinking,
     Turn,
     function_parameters,
+    function_tool,
     instruction_text,
     native_spec,
     read_conversation,
@@ -54,7 +55,7 @@ from amplifier_kit.llm.request import (
     safe_id,
 )
 from amplifier_kit.llm.response import Answer, FinishReason, LLMResponse
-from amplifier_kit.llm.structured_output import ANSWER_TOOL, Mode, OutputMismatchError, Shape, closed_schema
+from amplifier_kit.llm.structured_output import ANSWER_TOOL, Mode, Shape, closed_schema
 
 __all__ = [
     "ANSWER_TOOL",
@@ -72,7 +73,6 @@ __all__ = [
     "LLMProvider",
     "LLMResponse",
     "Mode",
-    "OutputMismatchError",
     "Part",
     "ProviderConfig",
     "Redacted",
@@ -89,6 +89,7 @@ __all__ = [
     "closed_schema",
     "env_or_config",
     "function_parameters",
+    "function_tool",
     "http_client",
     "http_options",
     "import_in_thread",

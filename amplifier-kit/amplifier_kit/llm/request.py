@@ -347,6 +347,12 @@ def function_parameters(tool: ToolSpec) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **tool.parameters}
 
 
+def function_tool(tool: ToolSpec) -> dict[str, Any]:
+    """Return a function in the form of chat completions."""
+    function = {"name": tool.name, "description": tool.description or "", "parameters": function_parameters(tool)}
+    return {"type": "function", "function": function}
+
+
 def native_spec(tool: ToolSpec) -> dict[str, Any] | None:
     """Return the service's form of one of its native tools, None for a function.
 

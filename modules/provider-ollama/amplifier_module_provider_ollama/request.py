@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from amplifier_core.message_models import ChatRequest, ToolSpec
+from amplifier_core.message_models import ChatRequest
 from amplifier_kit.llm import (
     Call,
     Conversation,
@@ -15,7 +15,7 @@ from amplifier_kit.llm import (
     Text,
     Thinking,
     Turn,
-    function_parameters,
+    function_tool,
     instruction_text,
     native_spec,
     read_tool_choice,
@@ -135,12 +135,7 @@ def _tools(request: ChatRequest) -> list[Json]:
         return []
     tools = list(request.tools or ())
     chosen = [tool for tool in tools if choice is not None and tool.name == choice.name]
-    return [native_spec(tool) or _function(tool) for tool in chosen or tools]
-
-
-def _function(tool: ToolSpec) -> Json:
-    function = {"name": tool.name, "description": tool.description or "", "parameters": function_parameters(tool)}
-    return {"type": "function", "function": function}
+    return [native_spec(tool) or function_tool(tool) for tool in chosen or tools]
 
 
 def _options(request: ChatRequest, settings: OllamaConfig) -> Json:

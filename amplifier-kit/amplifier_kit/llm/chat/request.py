@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, Strict
 
-from amplifier_core.message_models import ChatRequest, ToolSpec
+from amplifier_core.message_models import ChatRequest
 from amplifier_kit.config import expects
 from amplifier_kit.llm.config import AnyWhole, Name, Number, PositiveNumber, ProviderConfig, Switch, Temperature, Whole
 from amplifier_kit.llm.request import (
@@ -24,7 +24,7 @@ from amplifier_kit.llm.request import (
     Text,
     Thinking,
     Turn,
-    function_parameters,
+    function_tool,
     instruction_text,
     native_spec,
     read_tool_choice,
@@ -194,7 +194,7 @@ def chat_payload(
     """
     request = call.request
     payload: dict[str, Any] = {"model": call.model}
-    tools = [native_spec(tool) or _function(tool) for tool in request.tools or ()]
+    tools = [native_spec(tool) or function_tool(tool) for tool in request.tools or ()]
     if tools:
         payload["tools"] = tools
     payload["messages"] = messages_of(call.conversation, origin=origin, with_reasoning=settings.send_reasoning)
@@ -215,11 +215,6 @@ def chat_payload(
         "extra_body": dict(settings.extra_body) or None,
     }
     return payload | {name: value for name, value in options.items() if value is not None}
-
-
-def _function(tool: ToolSpec) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description or "", "parameters": function_parameters(tool)}
-    return {"type": "function", "function": function}
 
 
 def _tool_choice(request: ChatRequest) -> Any:
