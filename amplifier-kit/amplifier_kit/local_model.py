@@ -71,10 +71,7 @@ def _package_of(part: LocalPart, home: Path) -> Path | None:
     """Return the folder of a part's package; one in the environment, installed on purpose, comes first."""
     from importlib.util import find_spec
 
-    try:
-        spec = find_spec(part.package)
-    except (ImportError, ValueError):
-        spec = None  # a module that is half imported, or was made by hand
+    spec = find_spec(part.package)
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent
     folder = local_model_folder(home) / part.package

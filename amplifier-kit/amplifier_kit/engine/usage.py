@@ -248,10 +248,7 @@ def _failed_attempts(data: Mapping[str, Any]) -> int:
 
 
 def _shown(value: object) -> str:
-    try:
-        text = repr(value)
-    except Exception:  # a module's own class, or a number with more digits than Python prints
-        text = type(value).__name__
+    text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 

@@ -191,12 +191,9 @@ def normalize_message(message: Any, *, stamp: bool, max_tool_result_bytes: int) 
 
     The content becomes text or a list of blocks, lone surrogates become U+FFFD, the text of a tool result is clipped
     to `max_tool_result_bytes`, and `stamp` adds `metadata.timestamp` unless there is one. Raises TypeError when
-    `message` is not a mapping and ValueError when it has no role or contains itself.
+    `message` is not a mapping and ValueError when it has no role.
     """
-    try:
-        copy = _plain_copy(message)
-    except RecursionError as error:
-        raise ValueError("A message that contains itself cannot be kept in a context") from error
+    copy = _plain_copy(message)
     if not isinstance(copy, dict):
         raise TypeError(f"A message must be a dict with 'role' and 'content', got {type(message).__name__}")
     role, content = copy.get("role"), copy.get("content")

@@ -70,8 +70,5 @@ class LoopGuard:
 
 
 def _fingerprint(steps: Sequence[Step]) -> str:
-    try:
-        text = json.dumps(steps, sort_keys=True, default=str)
-    except (TypeError, ValueError):  # keys that cannot be sorted, or a cycle of references
-        text = repr(steps)
+    text = json.dumps(steps, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

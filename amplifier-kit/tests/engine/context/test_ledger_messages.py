@@ -93,14 +93,6 @@ def test_a_message_without_a_role_is_refused(role: Any) -> None:
         taken({"role": role, "content": "x"})
 
 
-def test_a_message_that_contains_itself_is_refused() -> None:
-    """A cycle is refused in words."""
-    message: dict[str, Any] = {"role": "user", "content": []}
-    message["content"].append(message)
-    with pytest.raises(ValueError, match="contains itself"):
-        taken(message)
-
-
 def test_sanitizing() -> None:
     """A transcript keeps the text of thinking, and neither doubled blocks, nor None, nor what JSON cannot carry."""
     message = {
