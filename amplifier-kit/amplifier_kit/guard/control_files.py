@@ -1,8 +1,8 @@
 """The files that decide, or become, what a session and git run: one table, for trust, the policy and the sandbox.
 
-Trust hashes them, the policy asks for each write to one, the sandbox keeps them unchanged. A file missing here is
-missing for all three: none of them has a separate list. Files that only a running session knows (those that its bundle
-was composed of, the code of its modules) come by the capability `session.control_files`.
+Trust hashes them, the policy asks for each write to one, the sandbox keeps them unchanged. None of the three has a list
+of its own, so a file missing here is missing for all. Files that only a running session knows (those of its bundles,
+the code of its modules) come from the capability `session.control_files`.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ class GitMissingError(FileNotFoundError):
 def find_git(path: str | None = None, *, outside: Folders | None = None) -> str:
     """Return the path of git; raises GitMissingError.
 
-    `outside` are folders that commands can write to, where git is not taken from: by default, here and below, the one
-    that this process works in.
+    A git in one of the folders `outside`, which commands can write to, is not used. Here and below, the default is the
+    working directory of this process.
     """
     found = find_program(_PROGRAM, os.environ.get("PATH") if path is None else path, outside)
     if found is None:
@@ -140,8 +140,8 @@ def fetch_environment(
 ) -> dict[str, str]:
     """Return the environment of a git that fetches into `folder`, or only queries a server.
 
-    It prompts for nothing, uses the proxies and CAs that other programs use, and reads no settings of repositories
-    above the folder, or without one of any.
+    It prompts for nothing and uses the proxies and CAs that other programs use. It reads no settings of repositories
+    above the folder; without a folder, it reads those of no repository.
     """
     env = {name: value for name, value in environ.items() if name not in _HOOK_VARIABLES}
     env |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}

@@ -83,7 +83,7 @@ def replace_unmasked(
         try:
             os.unlink(fresh, dir_fd=folder)
         except FileNotFoundError:
-            pass  # there was none yet
+            pass  # it was not created
         raise
 
 

@@ -59,7 +59,7 @@ async def test_only_the_project_can_be_written(tool: BashTool, events: Events, t
     assert (await _run(tool, "echo text > made"))["returncode"] == 0
     assert (tmp_path / "project" / "made").read_text(encoding="utf-8") == "text\n"
     output = await _run(tool, "echo text > /usr/share/made")
-    assert output["message"].startswith("The sandbox blocked it: outside of the project, ")
+    assert output["message"].startswith("The sandbox blocked it: everything outside of the project is read-only")
     assert "`sandbox: {writable: [FOLDER]}` in the config of tool-bash" in output["message"]
     assert events[-1][0] == "sandbox:blocked"
     assert events[-1][1]["kind"] == "filesystem"

@@ -166,7 +166,7 @@ class _Finder:
             self.problems.append(f"{name} is {type(value).__name__}, not the path of a folder")
 
     def _redirected(self, segment: Segment) -> Segment:
-        """Note the files that a command's redirects open; one that cannot be known makes the command opaque."""
+        """Record the files that a command's redirects open; an unknown one makes the command opaque."""
         for redirect in segment.redirects:
             if redirect.target is None:
                 segment = segment.opaque("a redirect's file is known only when it runs")

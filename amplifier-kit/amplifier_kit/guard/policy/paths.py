@@ -59,7 +59,7 @@ def _expression(pattern: str, *, never: str = "") -> str:
 def check_classes(pattern: str) -> None:
     """Raise re.error for a pattern that cannot be compiled: all but a class can be.
 
-    Most patterns are of paths, which are matched name by name: to compile them whole would be for nothing.
+    Most patterns are never needed: compiling them all would delay the start of a session.
     """
     if "[" in pattern:
         for found in _CLASS.finditer(pattern):

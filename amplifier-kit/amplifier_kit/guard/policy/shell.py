@@ -261,7 +261,7 @@ class _Walk:
             self.taint = f"more than {_MAX_SEGMENTS} commands"
 
     def _visit(self, node: Node) -> list[Node]:
-        """Take note of one node and return its children, which are still to be visited."""
+        """Record what one node means, and return its children, which are still to be visited."""
         kind = node.type
         if kind in self._foreign:
             self._only_bash(kind)

@@ -69,7 +69,7 @@ class Output:
             del self._end[: -self._part]
 
     def close(self) -> None:
-        """Take note that the stream has ended; for subclasses."""
+        """Called when the stream has ended; subclasses override it."""
 
     def last_line(self) -> str:
         """Return the last line that is not blank, without words that may be incomplete."""

@@ -62,8 +62,8 @@ _KINDS: Final = (
         _FILES,
         Blocked(
             "filesystem",
-            "outside of the project, and in what decides about the session itself (.amplifier, .claude, .agents, "
-            ".mcp.json, .git/hooks, .git/config), nothing can be written",
+            "everything outside of the project is read-only, and so are the files that control sessions and git "
+            "(.amplifier, .claude, .agents, .mcp.json, .git/hooks, .git/config)",
             "To allow another folder: `sandbox: {{writable: [FOLDER]}}` in {where}.",
         ),
     ),

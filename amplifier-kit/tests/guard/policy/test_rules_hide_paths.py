@@ -18,6 +18,7 @@ HOME = Path("/home/ada")
 TOOLS = ("grep", "glob", "read_file")
 NAMES = (
     "secrets",
+    "secrets.",
     "Secrets",
     "secr\u00e9ts",
     "secre\u0301ts",
