@@ -36,7 +36,7 @@ OTHERS = {
     f"{APP}/commands/bundle/add.py": "a file",
     f"{APP}/commands/agents.py": "a value in a table, made plain",
     f"{APP}/commands/settings.py": "a value in a table, made plain",
-    f"{APP}/commands/session/transcript_view.py": "shown to a person, made plain",
+    f"{APP}/commands/session/show.py": "shown to a person, made plain",
     f"{APP}/commands/module/list.py": "a value in a table, made plain",
     f"{APP}/commands/tool/list.py": "read again at once",
     f"{APP}/commands/approval.py": "shown to a person, made plain",

@@ -16,14 +16,14 @@ _LONGEST_PROMPT = 60
 
 
 class Entry(NamedTuple):
-    """One command: `module:attribute` of its code, and what the list of commands says of it."""
+    """One command: `module:attribute` of its code, and its summary in the list of commands."""
 
     target: str
     summary: str
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for; listing them imports none."""
+    """A group whose commands are imported on use; listing them imports none."""
 
     def __init__(self, *arguments: Any, entries: dict[str, Entry] | None = None, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one may have been meant, or that this release does not have it."""
+        """Find the command; for an unknown one, report the nearest, or that this release does not have it."""
         name = arguments[0] if arguments else ""
         # While a shell completes a line, errors must not be written into it.
         if name and not context.resilient_parsing and self.get_command(context, name) is None:
@@ -136,7 +136,7 @@ def _bundle_in(arguments: list[str]) -> str:
         if option in ("--bundle", "-B"):
             name = value or next(iter(arguments[number + 1 :]), name)
             break
-    # A folder of the project is named by a path: without one it would be the name of a bundle.
+    # A folder needs a path: without `./` it would be the name of a bundle.
     is_folder = not os.path.isabs(name) and not name.startswith((".", "~")) and os.path.exists(name)
     return shlex.quote(f"./{name}" if is_folder else name)
 

@@ -136,7 +136,7 @@ class SessionApp:
     def connect_approvals(self, person: UserTerminal | None, via: str) -> SessionApprovals:
         """Answer approval requests: `person` is asked first; calls that they do not decide about become pending.
 
-        `via` tells the log where the person answers.
+        `via` is where the person answers, for the log.
         """
         from amplifier_app_cli.ui.approval.session import SessionApprovals
 

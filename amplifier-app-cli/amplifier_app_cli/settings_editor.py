@@ -50,10 +50,10 @@ class Setting(NamedTuple):
 
 ACTIVE_BUNDLE: Final = Setting(
     ("bundle", "active"),
-    added="{name} runs from now on ({file})",
-    removed="no bundle is chosen in {file} any more",
+    added="{name} is the bundle from now on ({file})",
+    removed="{file} no longer chooses a bundle",
     missing="no bundle was chosen there",
-    overridden="note: another one runs here: {by} counts more",
+    overridden="note: overridden here by {by}",
 )
 NAMED_BUNDLE: Final = Setting(
     ("bundle", "added", "{name}"),
@@ -64,28 +64,28 @@ NAMED_BUNDLE: Final = Setting(
 APP_BUNDLE: Final = Setting(
     ("bundle", "app"),
     added="{name} is part of every session ({file})",
-    removed="{name} is not part of every session any more ({file})",
+    removed="{name} is no longer part of every session ({file})",
     missing="{file} does not add {name!r} to every session",
     is_list=True,
 )
 MODULE: Final = Setting(
     ("modules", "{section}", "{name}"),
     added="{name} is part of every session ({file})",
-    removed="{name} is not added any more ({file})",
+    removed="{name} is no longer added ({file})",
     missing="{file} adds no module {name!r}",
 )
 MODULE_SOURCE: Final = MODULE._replace(key=(*MODULE.key, "source"))
 SOURCE: Final = Setting(
     ("sources", "{kind}s", "{name}"),
     added="the {kind} {name} comes from {source} ({file})",
-    removed="the {kind} {name} comes from where its bundle says again ({file})",
+    removed="the {kind} {name} comes from the source in its bundle again ({file})",
     missing="{file} has no source for {name!r}",
-    overridden="note: here it comes from elsewhere: {by} counts more",
+    overridden="note: overridden here by {by}",
 )
 FOLDER: Final = Setting(
     ("overrides", "tool-filesystem", "config", "{word}_write_paths"),
     added="{name} is {word} ({file})",
-    removed="{name} is not {word} any more ({file})",
+    removed="{name} is no longer {word} ({file})",
     missing="{name} is not among the {word} folders of the scope {scope}",
     is_list=True,
 )
@@ -94,7 +94,7 @@ ADDED_FOLDER: Final = FOLDER._replace(key=("modules", "tools", "tool-filesystem"
 PROVIDER: Final = Setting(
     ("config", "providers", "{name}"),
     added="{name} is configured in {file}; try it: `amplifier provider test {name}`",
-    removed="{name} is not in {file} any more",
+    removed="{name} is removed from {file}",
     missing="{name} is not in {file}",
 )
 
@@ -267,7 +267,7 @@ class SettingsEditor:
     def _edit(self, edit_value: Callable[..., Edit], key: Key, *values: Any) -> Edit:
         """Edit the file, and report which secrets went to the key store.
 
-        A project that is trusted stays so: what the user writes through this program needs no second look.
+        A trusted project stays trusted: the user made this change.
         """
         from amplifier_foundation.trust.store import TrustStore
 
@@ -320,7 +320,7 @@ def _editor(scope: str | None, flags: tuple[str, ...], session: str | None) -> S
         raise click.UsageError(f"choose one scope: {', '.join(sorted(named))} were given")
     chosen = named.pop() if named else None
     if chosen == "session" and session is None:
-        raise click.UsageError("settings of a session: name it with --session ID")
+        raise click.UsageError("--scope session needs --session ID")
     return SettingsEditor(current_app(), chosen, session)
 
 

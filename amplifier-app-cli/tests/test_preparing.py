@@ -1,4 +1,4 @@
-"""The program is stopped while it fetches what a session needs."""
+"""Preparing a session: settings are loaded once, and a signal stops the program while it fetches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,3 +59,23 @@ def test_stopped_while_fetching(
         os.kill(int(started.read_text()), 0)
     assert not list((tmp_path / "home").rglob("*.tmp"))
     assert not (project / "bundle.lock").exists()
+
+
+#: Runs the program and prints how often settings were loaded.
+COUNTING = """\
+import atexit, sys
+from amplifier_app_cli.main import main
+from amplifier_foundation.settings.settings import Settings
+load, loads = Settings.load, []
+Settings.load = classmethod(lambda cls, *places: loads.append(places) or load(*places))
+atexit.register(lambda: print(f"loads: {len(loads)}", file=sys.stderr))
+main(sys.argv[1:], prog_name="amplifier")
+"""
+
+
+@pytest.mark.parametrize("arguments", [("run", "--bundle", "minimal", "hello"), ("doctor",)], ids=" ".join)
+def test_settings_are_loaded_once(project: Path, environment: dict[str, str], arguments: tuple[str, ...]) -> None:
+    """A process reads the settings once, whatever parts of it need them."""
+    command = [sys.executable, "-c", COUNTING, *arguments]
+    result = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=120)
+    assert result.stderr.splitlines()[-1] == "loads: 1", result.stderr

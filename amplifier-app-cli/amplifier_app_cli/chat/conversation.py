@@ -57,11 +57,11 @@ class Conversation:
         self.steering = Steering(self.coordinator)
         self.steering.connect()
         self.commands = Commands(self)
-        #: What goes before the next prompt, as a skill does.
+        #: Text to put before the next prompt, such as a skill.
         self.preface = ""
         #: What `/config` has taken out of the session, by category and name.
         self.switched_off: dict[str, dict[str, Any]] = {}
-        #: What a command is run by, to know what of it was typed.
+        #: The input of the running command, which knows what was typed.
         self.given = UserInput("")
         self._inputs: asyncio.Queue[UserInput | None] = asyncio.Queue()
         self._stop: TurnStop | None = None
@@ -88,7 +88,7 @@ class Conversation:
     # -- turns and commands --
 
     async def run(self, first_prompt: str | None = None, pending: Sequence[PendingCall] = ()) -> int:
-        """Take input until the user leaves; return the exit code. Pending calls run first."""
+        """Run the chat until the user leaves; return the exit code. Pending calls run first."""
         if first_prompt:
             self._inputs.put_nowait(UserInput.of_typed(first_prompt))
         listening = asyncio.create_task(self.screen.run(self))
@@ -137,13 +137,13 @@ class Conversation:
         return await self._inputs.get()
 
     async def _handle(self, given: UserInput, *, is_known: bool = False) -> None:
-        """Do what an input says; one that `is_known` was typed, and echoed, during the last turn."""
+        """Handle an input; one that `is_known` was typed and echoed during the last turn."""
         text = given.text
         stripped = text.strip()
         if not stripped:
             return
         if is_known:
-            self.screen.show(self.screen.ink("dim", one_line(f"now asked: {text}", self.screen.width - 1)))
+            self.screen.show(self.screen.ink("dim", one_line(f"next prompt: {text}", self.screen.width - 1)))
         else:
             self._echo(text)
         if stripped in _EXIT_WORDS:
@@ -200,8 +200,8 @@ class Conversation:
         if was_stopped:
             self.screen.show(ink("bad", "stopped"))
         elif failure:
-            told_so = folded(plain(f"amplifier: {self.scrub(failure)}"), self.screen.width - 1)
-            self.screen.show(ink("bad", told_so))
+            text = folded(plain(f"amplifier: {self.scrub(failure)}"), self.screen.width - 1)
+            self.screen.show(ink("bad", text))
         if lost := self.steering.end_turn(is_complete=not was_stopped and not failure):
             self.screen.show(unsent_lines(lost, self.screen.width - 1))
         if (used := self.usage.turn).answers:
@@ -290,7 +290,7 @@ class Conversation:
         return word.startswith("/") and "/" not in word[1:] and len(word) > 1
 
     def _echo(self, text: str) -> None:
-        """Leave what was said on the screen, above the answer."""
+        """Show the input above the answer."""
         if self.screen.has_live_part:
             lines = plain(text.strip("\n")).split("\n")
             self.screen.show(
@@ -331,7 +331,7 @@ class Conversation:
 
     async def ask(self, label: str, draft: str = "") -> str | None:
         """Return the answer to a question, prefilled with `draft`; None if there is no answer."""
-        # A turn that is being stopped asks nothing any more: Ctrl-C in an editor is a no as well.
+        # A turn that is being stopped asks no more questions: Ctrl-C in an editor denies as well.
         if self._has_no_input or self._exit_code is not None or self.coordinator.cancellation.is_cancelled:
             return None
         self._question = asyncio.get_running_loop().create_future()
@@ -342,7 +342,7 @@ class Conversation:
                 return None
             with self.progress.waiting():
                 answer = await self._question
-            if answer:  # the input line is gone with it: what was answered stays to be read
+            if answer:  # the input line disappears: keep the answer visible
                 self.show(self.screen.ink("dim", one_line(plain(f"→ {self.scrub(answer)}"), self.screen.width - 1)))
             return answer
         finally:
@@ -404,7 +404,7 @@ class TurnStop:
         return "stopping at once"
 
     def at_once(self) -> None:
-        """Drop everything; a turn that does not listen is cancelled after a while, or when this is said again."""
+        """Stop immediately; an unresponsive turn is cancelled after a while, or at the next call."""
         was_immediate = self._token.is_immediate
         self._token.request_immediate()
         if was_immediate:
@@ -413,7 +413,7 @@ class TurnStop:
             self._timer = asyncio.get_running_loop().call_later(_GRACE, self._turn.cancel)
 
     def over(self) -> bool:
-        """Make the session ready for its next turn; return whether this one was stopped."""
+        """Reset the cancellation for the next turn; return whether this one was stopped."""
         if self._timer is not None:
             self._timer.cancel()
         was_stopped: bool = self._token.is_cancelled

@@ -11,9 +11,8 @@ from typing import Any
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.children.endings import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
-from amplifier_app_cli.ui.layout import duration, few_lines, fit_label, one_line, summarize_input
+from amplifier_app_cli.ui.layout import columns, duration, few_lines, fit_label, one_line, summarize_input
 from amplifier_app_cli.ui.spending import price_text
-from amplifier_app_cli.ui.table import columns
 
 _PRIORITY = 950
 _MOST_TOOLS = 5
@@ -84,7 +83,7 @@ class ToolProgress:
         return duration(now - tool.since - self._waited(key, tool.since, now))
 
     def _waited(self, key: str, start: float, end: float) -> float:
-        """Return how long a call was held up: for parallel calls it is unknown which one waited."""
+        """Return how long a call waited for the user; unknown for parallel calls."""
         return sum(max(min(over, end) - max(began, start), 0.0) for began, over, held in self._waits if held <= {key})
 
     def _on_pre(self, event: str, data: dict[str, Any]) -> None:
@@ -167,12 +166,12 @@ class ChildView:
 
     def on_start(self, child: LiveChild) -> None:
         """Show that a child runs."""
-        self._tell(child, "started")
+        self._show_step(child, "started")
 
     def on_change(self, child: LiveChild, event: str) -> None:
         """Show what a child does now."""
         if event == "tool:pre":
-            self._tell(child, child.doing)
+            self._show_step(child, child.doing)
         self._screen.refresh()
 
     def on_end(self, child: LiveChild) -> None:
@@ -204,18 +203,18 @@ class ChildView:
         self._screen.show(shown)
 
     def _reason(self, child: LiveChild, ending: Ending, width: int) -> list[str]:
-        """Return why it did not end well; not of a stop, whose reason is known to who made it.
+        """Return why it failed; nothing for a stop, whose reason the user knows.
 
         Nor of a child of the session itself whose call has failed with it: the line of the call has the same.
         """
         is_of_call = child.facts.depth == 1 and child.facts.tool_call_id is not None
-        is_told_by_call = is_of_call and ending.word != "incomplete"
-        if not ending.reason or ending.word in ("completed", "cancelled") or is_told_by_call:
+        is_shown_by_call = is_of_call and ending.word != "incomplete"
+        if not ending.reason or ending.word in ("completed", "cancelled") or is_shown_by_call:
             return []
         return few_lines(str(self._tree.scrub(ending.reason)), width)
 
-    def _tell(self, child: LiveChild, what: str) -> None:
-        """Say what a child begins, where nothing can be drawn again."""
+    def _show_step(self, child: LiveChild, what: str) -> None:
+        """Show what a child begins, on a screen without a live part."""
         if not self._screen.has_live_part:
             self._screen.show(self._line(f"{self._indent(child)}… ", child.name, what, []))
 

@@ -52,7 +52,7 @@ class ChatCompleter(Completer):
 
 _MOST: Final = 5_000
 _SECONDS: Final = 0.25
-#: How long a list is good for: files come and go while one types, but not that fast.
+#: Seconds until the list of files is read again.
 _FRESH: Final = 5.0
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
 #: What a mention can name.
@@ -60,7 +60,7 @@ _MENTIONABLE: Final = re.compile(r"[A-Za-z0-9_./~-]+")
 
 
 class ProjectFiles:
-    """Know the files of one project, those near its root first."""
+    """The files of one project, those near its root first."""
 
     def __init__(self, root: Path, *, most: int = _MOST, seconds: float = _SECONDS) -> None:
         self._root = root
@@ -90,7 +90,7 @@ class ProjectFiles:
         return [path for path, _ in entries if path[start:].casefold().startswith(beginning.casefold())]
 
     def _walk(self) -> list[str]:
-        """Return the files breadth first, until there are enough or it took long enough."""
+        """Return the files breadth first, up to the limits of number and time."""
         found: list[str] = []
         todo: deque[tuple[Path, str]] = deque([(self._root, "")])
         until = time.monotonic() + self._seconds
@@ -115,7 +115,7 @@ def _entries(folder: Path, prefix: str, *, with_hidden: bool = False) -> list[tu
                 if not is_folder or entry.name not in _SKIPPED:
                     entries.append((f"{prefix}{entry.name}{'/' if is_folder else ''}", is_folder))
     except OSError:
-        return []  # a folder that cannot be read has nothing to offer
+        return []  # an unreadable folder offers no completions
     return sorted(entries)
 
 
@@ -126,8 +126,8 @@ class ProjectHistory(FileHistory):
         super().__init__(str(path))
         self._path = path
         self._scrub = scrub
-        self._is_told = False
-        #: What was stored last: the same input twice in a row is remembered once.
+        self._is_reported = False
+        #: The last stored input: repeated input is stored once.
         self._last: str | None = None
 
     def load_history_strings(self) -> list[str]:
@@ -135,7 +135,7 @@ class ProjectHistory(FileHistory):
         try:
             loaded = list(super().load_history_strings())
         except OSError as error:
-            self._tell(error)
+            self._report(error)
             return []
         self._last = loaded[0] if loaded else None
         return loaded
@@ -159,20 +159,20 @@ class ProjectHistory(FileHistory):
             finally:
                 os.close(descriptor)
         except OSError as error:
-            self._tell(error)
+            self._report(error)
 
-    def _tell(self, error: OSError) -> None:
-        if not self._is_told:
-            self._is_told = True
+    def _report(self, error: OSError) -> None:
+        if not self._is_reported:
+            self._is_reported = True
             say(f"amplifier: {self._path}: the history cannot be kept: {error.strerror or error}")
 
 
 class PastedText:
-    """Follow the changes of a buffer, and remember which stretches of its text were not typed."""
+    """Track which spans of a buffer's text were not typed."""
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
-        #: Text and stretches of each line that was looked at: arrow keys go through what was said before, and back.
+        #: Text and stretches of each line that was looked at: arrow keys move through the history and back.
         self._lines: dict[int, tuple[str, tuple[Span, ...]]] = {}
         self.start()
         buffer.on_text_changed += self._on_change

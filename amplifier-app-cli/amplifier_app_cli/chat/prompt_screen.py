@@ -28,9 +28,9 @@ from amplifier_app_cli.chat.terminal import BlockedKeys
 from amplifier_app_cli.ui.colour import Ink
 from amplifier_foundation.prompt.user_input import Span, UserInput
 
-#: Seconds between two drawings of what changes by itself.
+#: Seconds between two redraws of the live part.
 _PACE = 0.05
-#: Lines that the live part leaves to the input and to what was said before.
+#: Lines that the live part leaves free for the input and the conversation.
 _LEFT_FREE = 8
 
 
@@ -76,12 +76,10 @@ class PromptScreen:
 
     @property
     def width(self) -> int:
-        """Return how many columns there are."""
         return self._session.app.output.get_size().columns or 80
 
     @property
     def height(self) -> int:
-        """Return how many rows there are."""
         return self._session.app.output.get_size().rows or 24
 
     def show(self, text: str) -> None:
@@ -119,7 +117,7 @@ class PromptScreen:
             self._flush()
 
     def hide_input(self, draft: str = "") -> None:
-        """Put half-written input aside and begin with `draft`; what is asked is on the screen before the label is."""
+        """Set half-written input aside and begin with `draft`, after showing the question."""
         self._flush()
         buffer = self._session.default_buffer
         if not self._is_question and buffer.text:
@@ -170,7 +168,7 @@ class PromptScreen:
             self._session.app.exit(result="")
 
     def _submit(self, buffer: Buffer) -> None:
-        # What cannot be encoded could not be kept or sent anywhere later.
+        # Lone surrogates could not be stored or sent.
         text = buffer.text.encode("utf-8", "replace").decode("utf-8")
         assert self._listener is not None
         given = self._pasted.taken(text)

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.table import terminal_size
+from amplifier_app_cli.ui.layout import terminal_size
 from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Listener(Protocol):
-    """Take what the person does."""
+    """Receives what the user does."""
 
     @property
     def is_busy(self) -> bool:
@@ -28,15 +28,15 @@ class Listener(Protocol):
         ...
 
     def on_line(self, given: UserInput) -> None:
-        """Take a finished input, which may have several lines, and knows what of it was typed."""
+        """Receive an input, which may have several lines and knows which parts were typed."""
         ...
 
     def on_interrupt(self) -> None:
-        """Take Ctrl-C at an empty input."""
+        """Receive Ctrl-C at an empty input."""
         ...
 
     def on_end(self, *, is_final: bool) -> None:
-        """Take Ctrl-D, or with `is_final` the end of all input."""
+        """Receive Ctrl-D, or with `is_final` the end of all input."""
         ...
 
 
@@ -122,7 +122,7 @@ class LineScreen:
     """
 
     has_live_part = False
-    #: Another program would get every second line: a thread reads here all the time.
+    #: A thread reads this terminal all the time, and would take lines from another program.
     can_lend = False
 
     def __init__(self, out: TextIO | None = None, messages: TextIO | None = None, descriptor: int = 0) -> None:
@@ -140,16 +140,14 @@ class LineScreen:
 
     @property
     def width(self) -> int:
-        """Return how many columns there are."""
         return terminal_size(self._messages)[0]
 
     @property
     def height(self) -> int:
-        """Return how many rows there are."""
         return terminal_size(self._messages)[1]
 
     def show(self, text: str) -> None:
-        """Show whole lines; what was asked for before them is asked for again below."""
+        """Show whole lines; an open prompt is repeated below them."""
         was_asking = self._is_asking
         self._end_line()
         self._print(self._messages, f"{text}\n")
@@ -163,7 +161,7 @@ class LineScreen:
         self._print(self._out, text)
 
     def refresh(self) -> None:
-        """Ask for input when there is something to ask for and it was not asked yet."""
+        """Show the prompt unless it is shown already."""
         label = self._label()
         if label and not self._is_asking and self.is_interactive:
             self._end_line()
@@ -189,7 +187,7 @@ class LineScreen:
         self.refresh()
 
     async def run(self, listener: Listener) -> None:
-        """Hand over lines until `close()` is called or there are none any more."""
+        """Hand over lines until `close()` is called or input ends."""
         loop = asyncio.get_running_loop()
         lines: asyncio.Queue[str | None] = asyncio.Queue()
         ended = self._ended
@@ -223,7 +221,6 @@ class LineScreen:
             closing.cancel()
 
     def close(self) -> None:
-        """End `run()`."""
         self._ended.set()
 
     def _end_line(self) -> None:

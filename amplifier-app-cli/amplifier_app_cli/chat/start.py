@@ -35,7 +35,7 @@ _STREAMING_UI: Final = "hook:hooks-streaming-ui"
 async def chat(
     app: App, request: SessionRequest, *, first_prompt: str | None = None, recap: Recap | None = None
 ) -> int:
-    """Talk with a session until the user leaves, and return the exit code.
+    """Chat with a session until the user leaves, and return the exit code.
 
     `recap` says how much of a resumed session is shown. The exit code is 0 after Ctrl-D, exit or the end of input,
     130 after Ctrl-C twice at the prompt, 143 after SIGTERM, else that of the failure.
@@ -160,7 +160,7 @@ class _ChatView:
             return ()
         session.approvals.expect(pending)
         if unanswered := sum(call.answer is None for call in pending):
-            screen.show(f"{unanswered} call{'s wait' if unanswered > 1 else ' waits'} for your answer:")
+            screen.show(f"{unanswered} pending call{'s need' if unanswered > 1 else ' needs'} your answer:")
         return pending
 
 
@@ -168,7 +168,7 @@ def banner(session: SessionApp, screen: Screen) -> str:
     """Return the lines: session, bundle, provider and why, project, trust, and which keys to press."""
     prepared, composed = session.parts.prepared, session.parts.prepared.composed
     resumed = " (resumed)" if session.parts.saved is not None else ""
-    more = "Ctrl-J makes a new line" if screen.has_live_part else "a line that ends in \\ goes on with the next"
+    more = "Ctrl-J makes a new line" if screen.has_live_part else "a line that ends in \\ continues on the next"
     trust = trust_line(prepared.home, prepared.project, is_trusted_now=session.request.trust)
     lines = [
         f"amplifier {__version__} · session {session.runtime.session_id}{resumed}",
@@ -184,7 +184,7 @@ def banner(session: SessionApp, screen: Screen) -> str:
 
 
 def trust_line(home: Home, project: Path, *, is_trusted_now: bool) -> str:
-    """Return in words whether what the project's files name may run."""
+    """Return, as text, whether the modules that the project's files name may run."""
     from amplifier_foundation.trust.store import TrustStore
 
     if is_trusted_now:
@@ -193,7 +193,7 @@ def trust_line(home: Home, project: Path, *, is_trusted_now: bool) -> str:
     if trust.problem:
         return f"not trusted: {trust.problem}"
     if trust.state == "changed":
-        return f"not trusted any more: {', '.join(trust.changed[:3])} changed; `amplifier trust` trusts it again"
+        return f"no longer trusted: {', '.join(trust.changed[:3])} changed; `amplifier trust` trusts it again"
     return (
         "trusted" if trust.trusted else "not trusted: its modules and hooks do not run; `amplifier trust` changes that"
     )

@@ -19,7 +19,7 @@ CAPABILITY = "session.steer"
 
 
 class Steering:
-    """Hand what is typed during a turn to the session; a session that cannot take it gets it as the next prompt."""
+    """Pass what is typed during a turn to the session, or queue it as the next prompt if the loop cannot take it."""
 
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
@@ -30,7 +30,7 @@ class Steering:
         self.next_prompts: deque[UserInput] = deque()
 
     def connect(self) -> None:
-        """Hear what reaches the model."""
+        """Listen to a session."""
         hooks = self._coordinator.hooks
         hooks.register("orchestrator:steering_injected", self._on_injected, priority=950, name="app-steering")
         hooks.register("execution:start", self._on_started, priority=950, name="app-steering")
@@ -46,7 +46,7 @@ class Steering:
         steer = self._coordinator.get_capability(CAPABILITY)
         if not callable(steer):
             self.next_prompts.append(given)
-            return "this loop takes nothing while it works: it is your next prompt"
+            return "this loop takes no input during a turn: it is your next prompt"
         if self._early is not None:
             self._early.append(text)
         else:
@@ -57,17 +57,17 @@ class Steering:
         self._waiting.append(given)
         from amplifier_foundation.prompt.mentions import find_mentions
 
-        is_bare = "; its words alone, without the files that it names" if find_mentions(text) else ""
+        is_bare = "; without the files that it mentions" if find_mentions(text) else ""
         return f"goes to the model before its next step{is_bare}"
 
     def start_turn(self) -> None:
-        """Hold back what is said until the turn is under way."""
+        """Hold input back until the loop runs."""
         self._early = []
 
     def end_turn(self, *, is_complete: bool) -> list[str]:
-        """Take what the model did not hear any more for the next prompts; after a stop or a failure, return it.
+        """Queue undelivered input as the next prompts; after a stop or a failure, return it instead.
 
-        Nothing is sent by itself when something went wrong: the person may want to say something else then.
+        Nothing is sent automatically after a failure: the user may want to write something else.
         """
         self._early = None
         self.next_prompts.extendleft(reversed(self._waiting))
@@ -89,14 +89,14 @@ class Steering:
             self._steer(steer, text)
 
     def _steer(self, steer: Callable[[str], Any], text: str) -> None:
-        """Hand a text to the loop; one that says no later leaves it for the next prompt."""
-        await_soon(steer(text), lambda error: logger.warning("the loop does not take what was said: %s", error))
+        """Hand a text to the loop; if it refuses later, the text stays for the next prompt."""
+        await_soon(steer(text), lambda error: logger.warning("the loop refused the input: %s", error))
 
     def _on_injected(self, event: str, data: dict[str, Any]) -> None:
         content = data.get("content")
-        heard = next((given for given in self._waiting if given.text == content), None)
-        if heard is not None:
-            self._waiting.remove(heard)
+        delivered = next((given for given in self._waiting if given.text == content), None)
+        if delivered is not None:
+            self._waiting.remove(delivered)
 
 
 def unsent_lines(lost: list[str], width: int) -> str:

@@ -23,7 +23,7 @@ class TerminalModes:
         self._typed, self._drawn = typed, drawn
 
     def restore(self) -> None:
-        """Set the terminal so again, from any thread; one that is gone, or another program's, needs nothing."""
+        """Restore the modes, from any thread, unless the terminal is gone or another program owns it."""
         if self._typed is None or self._drawn is None:
             return
         try:
@@ -43,7 +43,7 @@ def _terminal(stream: TextIO | None) -> int | None:
         return None
 
 
-#: Seconds between two signs of life of the loop.
+#: Seconds between two heartbeats of the loop.
 _BEAT: Final = 0.4
 #: Seconds without one after which the loop counts as blocked.
 _BLOCKED: Final = 1.2
@@ -58,7 +58,7 @@ _NO_KEY: Final = b"\0"
 
 
 class BlockedKeys:
-    """While entered, by the task that reads keys, see to it that Ctrl-C reaches the process whatever blocks its loop.
+    """While entered, by the task that reads keys, make sure that Ctrl-C reaches the process while its loop is blocked.
 
     A SIGINT means in a chat what the key means. What was typed before stays where it is, and is read later.
     """
@@ -85,7 +85,7 @@ class BlockedKeys:
             self._timer.cancel()
 
     def _live(self) -> None:
-        """Give a sign of life, again and again; what was changed while there was none is changed back."""
+        """Record that the loop runs, again and again; undo what was changed while it was blocked."""
         self._beat = time.monotonic()
         self._timer = asyncio.get_running_loop().call_later(_BEAT, self._live)
         if self._before is not None:

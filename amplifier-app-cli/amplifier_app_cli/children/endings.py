@@ -107,7 +107,7 @@ def reported_ending(event: str, data: Mapping[str, Any]) -> Ending:
     return Ending(status or "completed", "" if status in (None, "completed") else reason)
 
 
-def combine_endings(own: Ending | None, told: Ending | None, *, is_begun: bool, is_running: bool = False) -> Ending:
+def combine_endings(own: Ending | None, reported: Ending | None, *, is_begun: bool, is_running: bool = False) -> Ending:
     """Return how a child ended, from its own `session:end` and its parent's report; either may be missing.
 
     A child that started and has no `session:end` (or one written on recovery) crashed, unless it still runs or its
@@ -115,11 +115,13 @@ def combine_endings(own: Ending | None, told: Ending | None, *, is_begun: bool, 
     """
     if own is None and is_running:
         return Ending("running")
-    if (own is None or own.word == "crashed") and is_begun and (told is None or told.word == "failed"):
-        return Ending("crashed", told.reason if told is not None else "")
-    if told is None:
+    if (own is None or own.word == "crashed") and is_begun and (reported is None or reported.word == "failed"):
+        return Ending("crashed", reported.reason if reported is not None else "")
+    if reported is None:
         return own or Ending("crashed", "it never began")
-    return told if told.reason or own is None else Ending(told.word, own.reason if own.word == told.word else "")
+    if reported.reason or own is None:
+        return reported
+    return Ending(reported.word, own.reason if own.word == reported.word else "")
 
 
 def _is_deadline(data: Mapping[str, Any]) -> bool:
@@ -151,7 +153,7 @@ class EndingReader:
     """Find how sessions ended from the last lines of their logs; a parent's log is read once for all its children."""
 
     def __init__(self) -> None:
-        self._told: dict[Path, dict[str, Ending]] = {}
+        self._reports: dict[Path, dict[str, Ending]] = {}
 
     def ending(self, folder: Path, parent: Path | None = None) -> Ending | None:
         """Return how the session in a folder ended; None if neither its own log nor its parent's says.
@@ -164,15 +166,15 @@ class EndingReader:
         is_begun, own = _last_of(folder)
         if own is not None and is_begun and own.word != "cancelled":
             return _task_ending(folder) or own if own.is_complete and parent is not None else own
-        told = self._reports_of(parent).get(folder.name) if parent is not None else None
-        if own is None and told is None and not is_begun and not (parent is not None and _has_log(folder)):
+        reported = self._reports_of(parent).get(folder.name) if parent is not None else None
+        if own is None and reported is None and not is_begun and not (parent is not None and _has_log(folder)):
             return None
-        return combine_endings(own, told, is_begun=is_begun, is_running=own is None and is_running(folder))
+        return combine_endings(own, reported, is_begun=is_begun, is_running=own is None and is_running(folder))
 
     def _reports_of(self, parent: Path) -> dict[str, Ending]:
-        if parent not in self._told:
-            self._told[parent] = _told(parent)
-        return self._told[parent]
+        if parent not in self._reports:
+            self._reports[parent] = _reports_in(parent)
+        return self._reports[parent]
 
 
 def _has_log(folder: Path) -> bool:
@@ -227,7 +229,7 @@ def _tail(path: Path, size: int) -> tuple[list[bytes], bool]:
     return (lines, True) if length <= size else (lines[1:], False)
 
 
-def _told(folder: Path) -> dict[str, Ending]:
+def _reports_in(folder: Path) -> dict[str, Ending]:
     from amplifier_kit.log import read_log
 
     found: dict[str, Ending] = {}

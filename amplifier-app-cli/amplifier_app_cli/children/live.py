@@ -36,10 +36,8 @@ class ChildUsage:
 
     def add(self, session_id: str, used: UsageRecord) -> None:
         """Add what a session used to it and its ancestors; a listener of `UsageAccount`."""
-        counted: set[str] = set()
         at: str | None = session_id
-        while at in self._parents and at not in counted:
-            counted.add(at)
+        while at in self._parents:
             self._sums[at] = self._sums.get(at, UsageRecord()) + used
             at = self._parents.get(at)
 
@@ -159,9 +157,7 @@ class LiveTree:
     def count(self, session_id: str, used: UsageRecord) -> None:
         """Add what a session used to its child and to those above it; listens to a `UsageAccount`."""
         child = self._open.get(session_id)
-        seen: set[str] = set()
-        while child is not None and child.facts.session_id not in seen:
-            seen.add(child.facts.session_id)
+        while child is not None:
             child.usage += used
             child = self._open.get(child.facts.parent_id)
 
@@ -222,21 +218,21 @@ class LiveTree:
     def _note_report(self, reporter: str | None, event: str, data: Mapping[str, Any]) -> None:
         """Take what a session, None for the top one, reports on its children."""
         if event in CLOSED:
-            told = self._open.get(child_of(data) or "")
+            child = self._open.get(child_of(data) or "")
             if child_of(data) is None and (asker := self._open.get(reporter or "")) is not None:
                 for watcher in self.watchers:
                     watcher.on_rejection(asker, str(data.get("agent") or "agent"), reported_ending(event, data))
-            if told is not None and _is_about(told, data):
-                told.reported_end = reported_ending(event, data)
-                self._close(told)
+            if child is not None and _is_about(child, data):
+                child.reported_end = reported_ending(event, data)
+                self._close(child)
         elif event in ("tool:post", "tool:error") and (call := data.get("tool_call_id")):
             for child in list(self._open.values()):
                 if child.facts.tool_call_id == call and self._reporter(child) == reporter:
                     self._end_call(child, reported_ending(event, data) if event == "tool:error" else None)
 
-    def _end_call(self, child: LiveChild, told: Ending | None) -> None:
+    def _end_call(self, child: LiveChild, reported: Ending | None) -> None:
         """The call that spawned a child ended; wait for the child's own ending, if it has none yet."""
-        child.is_call_over, child.reported_end = True, told
+        child.is_call_over, child.reported_end = True, reported
         if child.own_end is not None:
             self._close(child)
 

@@ -194,7 +194,7 @@ def _lines(node: LogNode) -> Iterator[LogLine]:
 
 
 def _scan(node: LogNode) -> None:
-    """Read what came of a session."""
+    """Read the log of a session."""
     from amplifier_foundation.sessions.log import is_running
     from amplifier_foundation.usage.history import record_of
     from amplifier_kit.log import read_log
@@ -232,7 +232,7 @@ def _scan(node: LogNode) -> None:
 def _note_report(node: LogNode, line: LogLine, at: float) -> None:
     data = _payload(line)
     call = data.get("tool_call_id")
-    # A child that was refused has no id; the call that wanted it stands for it.
+    # A rejected child has no id: use that of the call.
     child = child_of(data) or f"{_REFUSED}{call}"
     known = node.reports.get(child, ParentReport(at=at))
     agent = data.get("agent") if isinstance(data.get("agent"), str) else known.agent
@@ -256,7 +256,7 @@ def _payload(line: LogLine) -> dict[str, Any]:
 
 
 def _unrecorded(parent: LogNode, session_id: str, report: ParentReport) -> LogNode | None:
-    """Return a child that only its parent knows to be one: it was cut off, or the disk full, before it had notes."""
+    """Return a child without metadata, because it crashed or the disk was full; its parent's log names it."""
     from amplifier_foundation.children.results import is_child_id
     from amplifier_foundation.sessions.metadata import read_summary
 

@@ -1,4 +1,4 @@
-"""`amplifier agents`: who a session can hand work to."""
+"""`amplifier agents`: the agents that a session can delegate work to."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from amplifier_app_cli.commands.bundle.compose import compose_bundle
 from amplifier_app_cli.commands.bundle.show import safe
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_app_cli.ui.records import format_option, print_json, print_list
 from amplifier_foundation.bundles.agents import AgentError, agent_declared_by, discover_agents
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.plan.prepare import Composition
@@ -27,7 +26,7 @@ _BUNDLE_OPTION: Final = click.option(
 
 @click.group()
 def agents() -> None:
-    """Look at the agents that a session can hand work to.
+    """Show the agents that a session can delegate work to.
 
     \b
     Examples:
@@ -50,14 +49,9 @@ def list_agents(bundle: str | None, output_format: str) -> None:
     """
     composition = compose_bundle(bundle)
     rows = [_row(composition, name, agent) for name, agent in _roster(composition).items()]
-    if output_format == "json":
-        print_json(rows)
-    elif not rows:
-        hint = "name some under `agents` in a bundle, or include amplifier:behaviors/agents"
-        current_app().inform(f"there are none: {hint}")
-    else:
-        cells = [(row["name"], row["model_role"] or "-", row["description"]) for row in rows]
-        click.echo(table(("NAME", "MODEL", "DESCRIPTION"), cells, terminal_width(), whole=("NAME",)))
+    cells = [(row["name"], row["model_role"] or "-", row["description"]) for row in rows]
+    empty = "no agents: name some under `agents` in a bundle, or include amplifier:behaviors/agents"
+    print_list(output_format, rows, ("NAME", "MODEL", "DESCRIPTION"), cells, empty=empty, whole=("NAME",))
 
 
 @agents.command()
@@ -68,7 +62,7 @@ def list_agents(bundle: str | None, output_format: str) -> None:
 def show(name: str, bundle: str | None, output_format: str) -> None:
     """Print the agent NAME: its instructions, and what it may use.
 
-    What stands before the colon of a name may be left out where only one agent is called so.
+    The part before the colon may be left out if only one agent has that name.
 
     \b
     Examples:
@@ -90,7 +84,7 @@ def show(name: str, bundle: str | None, output_format: str) -> None:
 @format_option
 @report_errors
 def dirs(output_format: str) -> None:
-    """List the folders that agents are looked for in.
+    """List the folders that are searched for agents.
 
     \b
     Examples:
@@ -105,11 +99,8 @@ def dirs(output_format: str) -> None:
         {"name": name, "folder": str(folder), "exists": folder.is_dir(), "agents": list(discover_agents(folder))}
         for name, folder in places
     ]
-    if output_format == "json":
-        print_json(rows)
-        return
-    cells = [(row["name"], row["folder"], ", ".join(row["agents"]) if row["exists"] else "not there") for row in rows]
-    click.echo(table(("OF", "FOLDER", "AGENTS"), cells, terminal_width()))
+    cells = [(row["name"], row["folder"], ", ".join(row["agents"]) if row["exists"] else "missing") for row in rows]
+    print_list(output_format, rows, ("OF", "FOLDER", "AGENTS"), cells, empty="no folders")
 
 
 def _roster(composition: Composition) -> dict[str, Any]:
@@ -125,7 +116,7 @@ def _found(composition: Composition, roster: Mapping[str, Any], name: str) -> st
     if ends:
         hint = f"say which of {', '.join(map(repr, ends))} you mean"
     elif ":" in name or not roster:
-        hint = did_you_mean(name, list(roster)) if roster else "there are none"
+        hint = did_you_mean(name, list(roster)) if roster else "it has no agents"
     else:
         hint = did_you_mean(name, [known.rpartition(":")[2] for known in roster])
     raise AgentError(f"the bundle {composition.bundle.name!r} has no agent {name!r}: {hint}")

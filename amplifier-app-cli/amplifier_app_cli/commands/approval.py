@@ -14,10 +14,10 @@ from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.approval.question import Line, Pages
 from amplifier_app_cli.ui.colour import Ink
+from amplifier_app_cli.ui.layout import terminal_size
 from amplifier_app_cli.ui.plain import on_one_line, visible
 from amplifier_app_cli.ui.records import format_option, print_json
 from amplifier_app_cli.ui.say import say
-from amplifier_app_cli.ui.table import terminal_size
 from amplifier_foundation.approvals.answered_by import account_name
 from amplifier_foundation.approvals.pending_calls import Answer, PendingCall, PendingCalls, PendingCallsError
 from amplifier_foundation.sessions.store import SessionStore

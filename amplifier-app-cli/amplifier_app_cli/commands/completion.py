@@ -47,7 +47,7 @@ def completion_script(shell: str) -> str:
 
 
 def install_completion(shell: str | None = None) -> Path:
-    """Put the script where the shell finds it, say what was done, and return the script's path.
+    """Install the script where the shell finds it, and return its path.
 
     Without `shell`, the user's own is taken. Doing it again changes nothing. Only files below the user's home are
     written; raises UsageError for a shell that is not known and for files that lead elsewhere, OSError when one cannot
@@ -63,7 +63,7 @@ def install_completion(shell: str | None = None) -> Path:
         settings = home / _SETTINGS_OF[name]
         if _write(home, settings, _with_block(_read(settings), _block(name, script))):
             done.append(settings)
-    _tell(name, done)
+    _report(name, done)
     return script
 
 
@@ -88,7 +88,7 @@ def _block(shell: str, script: Path) -> str:
 
 
 def _with_block(text: str, block: str) -> str:
-    """Return the settings with the block in them, once: at the end, or in place of an earlier one."""
+    """Return the settings with the block in them, once: at the end, or replacing an earlier one."""
     before, begin, rest = text.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if begin and end:
@@ -104,7 +104,7 @@ def _read(path: Path) -> str:
 
 
 def _write(home: Path, path: Path, text: str) -> bool:
-    """Write a file unless it has this text already, and tell whether it was written; links are kept as they are."""
+    """Write a file unless it has this text already, and return whether it was written; links are kept."""
     from amplifier_foundation.files import replace_unmasked
 
     content = text.encode("utf-8", "surrogateescape")
@@ -122,7 +122,7 @@ def _write(home: Path, path: Path, text: str) -> bool:
     return True
 
 
-def _tell(shell: str, done: list[Path]) -> None:
+def _report(shell: str, done: list[Path]) -> None:
     from amplifier_app_cli.ui.say import say
 
     if not done:
@@ -130,4 +130,4 @@ def _tell(shell: str, done: list[Path]) -> None:
         return
     for path in done:
         say(f"wrote {path}")
-    say(f"completion for {shell} works in every new shell; to take it away, delete what was written")
+    say(f"completion for {shell} works in every new shell; to remove it, delete what was written")

@@ -10,8 +10,7 @@ import click
 from amplifier_app_cli.app import App
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import FOLDER, FOLDERS, SettingsEditor, report, scope_options
-from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_app_cli.ui.records import format_option, print_json, print_table
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.scopes import SettingsError
 
@@ -148,7 +147,7 @@ def _list(editor: SettingsEditor, word: Word, output_format: str) -> None:
         return
 
     rows = [(_absolute(app, item.path), item.scope, item.where) for item in listed]
-    click.echo(table(("FOLDER", "SCOPE", "SET BY"), rows, terminal_width()))
+    print_table(("FOLDER", "SCOPE", "SET BY"), rows)
 
 
 def _absolute(app: App, given: str) -> Path:

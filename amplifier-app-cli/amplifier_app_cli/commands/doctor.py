@@ -1,41 +1,43 @@
-"""`amplifier doctor`: look at everything a run needs, and say what to do about what is wrong."""
+"""`amplifier doctor`: check everything that a run needs, and say how to repair what is wrong."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import click
 
 from amplifier_app_cli import __version__, exits
-from amplifier_app_cli.app import current_app
-from amplifier_app_cli.commands.reset import readable
+from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.version import first_party_versions
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.known import all_key_names
-from amplifier_app_cli.providers.plan import environ_with_keys, options_of, provider_plan
-from amplifier_app_cli.ui.layout import folded
+from amplifier_app_cli.providers.settings import environ_with_keys, options_of, provider_plan
+from amplifier_app_cli.ui.layout import folded, size_text, terminal_width
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
 from amplifier_app_cli.ui.streams import guarded_stdout
-from amplifier_app_cli.ui.table import terminal_width
 from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.trust.store import TrustStore
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
     from amplifier_foundation.plan.prepare import Composition
 
-#: Less free space than this is said; with less than the second number sessions cannot be kept.
+
+#: Warn below the first, fail below the second.
 _LITTLE: Final = 1_000_000_000
 _TOO_LITTLE: Final = 50_000_000
 _OLDEST_PYTHON: Final = (3, 11)
-#: Columns that the text of a finding has at least, however narrow the terminal is.
+#: The least width of a finding's text.
 _NARROWEST: Final = 20
 _OWNER_ONLY: Final = 0o077
 _WRITABLE_BY_OTHERS: Final = 0o022
@@ -94,7 +96,7 @@ def _print(findings: list[Finding]) -> None:
 
 
 def _findings(app: App) -> Iterator[Finding]:
-    """Yield what every check finds; one that cannot be made is a failure, and stops no other."""
+    """Yield the findings of all checks; a check that raises is a failure and does not stop the others."""
     checks: tuple[tuple[str, Callable[[App], Iterator[Finding]]], ...] = (
         ("python", _python),
         ("packages", _packages),
@@ -144,14 +146,14 @@ def _home(app: App) -> Iterator[Finding]:
     elif not _is_writable(nearest):
         yield Finding("home", "fail", f"{nearest} cannot be written", "change its owner, or set AMPLIFIER_HOME")
     else:
-        yield Finding("home", "ok", str(home) if nearest == home else f"{home} (not there yet)")
+        yield Finding("home", "ok", str(home) if nearest == home else f"{home} (not created yet)")
 
 
 def _disk(app: App) -> Iterator[Finding]:
     free = shutil.disk_usage(_nearest(app.home.path)).free
     status: Literal["ok", "warn", "fail"] = "fail" if free < _TOO_LITTLE else "warn" if free < _LITTLE else "ok"
     remedy = "" if status == "ok" else "make room: `amplifier session cleanup`, `amplifier reset --remove cache`"
-    yield Finding("disk", status, f"{readable(free)} free at {_nearest(app.home.path)}", remedy)
+    yield Finding("disk", status, f"{size_text(free)} free at {_nearest(app.home.path)}", remedy)
 
 
 def _settings(app: App) -> Iterator[Finding]:
@@ -198,7 +200,10 @@ def _bundle(app: App) -> Iterator[Finding]:
     if composition.refusals:
         listed = "\n".join(f"{refusal.where}: {refusal.what}" for refusal in composition.refusals)
         yield Finding(
-            "modules", "warn", f"not loaded, for the project is not trusted:\n{listed}", "`amplifier trust` shows more"
+            "modules",
+            "warn",
+            f"not loaded, because the project is not trusted:\n{listed}",
+            "`amplifier trust` shows more",
         )
         return
     try:
@@ -265,17 +270,16 @@ def _provider(app: App) -> Iterator[Finding]:
 
 def _mcp(app: App) -> Iterator[Finding]:
     """Name the MCP servers that a run would start; none is started here."""
-    from amplifier_app_cli.commands.mcp_servers import named_servers
 
     found = named_servers(app, provider_plan(app).plan)
     for problem in found.problems:
         yield Finding("mcp", "warn", problem, "repair the file: what it names is not used")
     if found.untrusted:
-        detail = f"not started, for the project is not trusted: {_listed(found.untrusted)}"
+        detail = f"not started, because the project is not trusted: {_listed(found.untrusted)}"
         yield Finding("mcp", "warn", detail, "`amplifier trust` shows more")
     if found.servers and not found.has_module:
         remedy = "add the behaviour `amplifier:behaviors/mcp` to the bundle"
-        yield Finding("mcp", "warn", f"not used, for the bundle has no tool-mcp: {_listed(found.servers)}", remedy)
+        yield Finding("mcp", "warn", f"not used, because the bundle has no tool-mcp: {_listed(found.servers)}", remedy)
     else:
         yield Finding("mcp", "ok", _listed(found.servers) or "no servers")
 
@@ -307,7 +311,7 @@ def _index(app: App) -> Iterator[Finding]:
 
     path = app.home.index
     if not path.exists():
-        yield Finding("index", "ok", "none yet; it is made when sessions are listed")
+        yield Finding("index", "ok", "none yet; it is created when sessions are listed")
         return
     index = SessionIndex(path)
     sessions = sum(len(rows) for rows in index.load().values())
@@ -337,14 +341,17 @@ def _programs(app: App) -> Iterator[Finding]:
 
 
 def _sandbox(app: App, program: str) -> Finding:
-    """Try the sandbox: many systems have the program, and do not let it do its work."""
+    """Try the sandbox: many systems have the program but do not permit it to work."""
     from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
 
     status = Sandbox(SandboxConfig(), app.project, hidden=[app.home.path]).status
     if status.is_active:
         return Finding("bwrap", "ok", program)
     return Finding(
-        "bwrap", "warn", f"{program} is of no use here: {status.reason}", "see docs/sandbox.md; commands run unconfined"
+        "bwrap",
+        "warn",
+        f"{program} does not work here: {status.reason}",
+        "see docs/sandbox.md; commands run unconfined",
     )
 
 
@@ -366,7 +373,7 @@ def _nearest(path: Path) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Return whether a file can be created in a folder, by creating one: permissions do not tell everything."""
+    """Return whether a file can be created in a folder, by creating one: permissions alone do not decide."""
     import tempfile
 
     try:
@@ -374,3 +381,67 @@ def _is_writable(folder: Path) -> bool:
             return True
     except OSError:
         return False
+
+
+_MODULE: Final = "tool-mcp"
+_VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
+#: Larger files are no config that a person has looked at; the module does not read them either.
+_LARGEST: Final = 1 << 20
+
+
+@dataclass
+class NamedServers:
+    """The servers that are named, each with where; and what is wrong with the files."""
+
+    servers: dict[str, str] = field(default_factory=dict)
+    #: Those of a project that is not trusted.
+    untrusted: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    #: Whether the bundle has the module that would start them.
+    has_module: bool = False
+
+
+def named_servers(app: App, plan: Mapping[str, Any]) -> NamedServers:
+    """Return the servers that the user, the project, the environment and the bundle name, the later ones in place."""
+    found = NamedServers()
+    _take_file(found, found.servers, app.home.path / "mcp.json")
+    is_trusted = TrustStore(app.home).state(app.project).trusted
+    for path in (app.project / ".mcp.json", app.project / ".amplifier" / "mcp.json"):
+        _take_file(found, found.servers if is_trusted else found.untrusted, path)
+    if named := app.environ.get(_VARIABLE):
+        path = Path(named).expanduser()
+        if not path.exists():
+            found.problems.append(f"{path}: there is no such file; ${_VARIABLE} names it")
+        _take_file(found, found.servers, path)
+    for entry in plan.get("tools") or []:
+        if (entry.get("module") if isinstance(entry, dict) else entry) == _MODULE:
+            found.has_module = True
+            config = entry.get("config") if isinstance(entry, dict) else None
+            inline = config.get("servers") if isinstance(config, dict) else None
+            _take(found.servers, inline if isinstance(inline, dict) else {}, "the bundle")
+    return found
+
+
+def _take_file(found: NamedServers, servers: dict[str, str], path: Path) -> None:
+    if not path.is_file():
+        return
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ValueError(f"it has more than {_LARGEST:,} bytes")
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+        entries = document.get("mcpServers", document.get("servers")) if isinstance(document, dict) else None
+        if not isinstance(entries, dict):
+            raise ValueError("it must be an object with the key `mcpServers`, which holds an object of servers")
+    except (OSError, ValueError, RecursionError) as error:
+        found.problems.append(f"{path}: {error}")
+        return
+    _take(servers, entries, str(path))
+
+
+def _take(servers: dict[str, str], entries: Mapping[str, Any], origin: str) -> None:
+    """Let entries take the place of earlier ones; one that is switched off takes it away."""
+    for name, entry in entries.items():
+        servers.pop(name, None)
+        is_off = isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)
+        if not is_off:
+            servers[name] = origin

@@ -13,8 +13,13 @@ from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.choice import ProviderChoiceError, first_priority
 from amplifier_app_cli.providers.known import require_provider
-from amplifier_app_cli.providers.plan import provider_plan
-from amplifier_app_cli.providers.settings import ModuleMissingError, ProviderEntry, require_module, write_entry
+from amplifier_app_cli.providers.settings import (
+    ModuleMissingError,
+    ProviderEntry,
+    provider_plan,
+    require_module,
+    write_entry,
+)
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor
 from amplifier_app_cli.ui.say import complain
 
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Wishes:
-    """What the user wants; None for what stays as it is."""
+    """The options; None leaves a setting unchanged."""
 
     provider: KnownProvider | None
     model: str | None
@@ -42,7 +47,7 @@ class _Wishes:
 @click.option("--key-from-env", metavar="NAME", help="The key is in this variable, now and later; it is not copied.")
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it in keys.env.")
 @click.option("-B", "--bundle", help="The bundle to use when a run names none.")
-@click.option("-y", "--yes", "is_sure", is_flag=True, help="Ask nothing: what is not given stays as it is.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask; what is not given stays unchanged.")
 @report_errors
 def init(
     provider: str | None,
@@ -63,7 +68,7 @@ def init(
       amplifier init --provider vllm --base-url http://127.0.0.1:8000/v1 --yes
       pass show openai | amplifier init --provider openai --key-stdin --yes
 
-    At a terminal, what is not given is asked for. Doing it again changes nothing that is as wanted already.
+    At a terminal, missing values are prompted for. Running it again changes only what differs.
     """
     app = current_app()
     if key_from_env and key_stdin:
@@ -78,7 +83,7 @@ def init(
         wishes = _asked(app, wishes)
     _check(app, wishes)
     changed = [what for what, is_changed in _carried_out(app, wishes) if is_changed]
-    app.inform(f"changed: {', '.join(changed)}" if changed else "everything is as wanted already")
+    app.inform(f"changed: {', '.join(changed)}" if changed else "nothing to change")
     _say_what_is_next(app, None if key_from_env else wishes.provider)
 
 
@@ -99,7 +104,7 @@ def _asked(app: App, wishes: _Wishes) -> _Wishes:
 
 
 def _check(app: App, wishes: _Wishes) -> None:
-    """End the command, before anything is written, when something that is wanted cannot be had."""
+    """Check everything before anything is written; raises or exits if something is unavailable."""
     if wishes.key_from_env and not app.environ.get(wishes.key_from_env, "").strip():
         raise click.UsageError(f"{wishes.key_from_env} is not set in the environment")
     if wishes.provider is not None:

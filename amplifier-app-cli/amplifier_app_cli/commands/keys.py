@@ -10,9 +10,8 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.known import all_key_names
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import format_option, print_list
 from amplifier_app_cli.ui.say import complain
-from amplifier_app_cli.ui.table import table, terminal_width
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeyStore, check_name
 
@@ -51,8 +50,8 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
     """
     if more:
         raise click.UsageError(
-            "the value of a key is never an argument, for it stays in the history of your shell: leave it out and type "
-            "it when asked, or pipe it in. Consider a new key in place of the one you have just typed"
+            "the value of a key is never an argument, which would stay in the history of your shell: leave it out and "
+            "type it when prompted, or pipe it in. Consider replacing the key that you have just typed"
         )
 
     app = current_app()
@@ -82,15 +81,9 @@ def list_(output_format: str) -> None:
     store = app.key_store()
     entries = store.list(all_key_names())
     app.warn(store.warnings)
-    if output_format == "json":
-        print_json([entry._asdict() for entry in entries])
-        return
-    if not entries:
-        app.inform("no keys: `amplifier keys set NAME` stores one, for example OPENAI_API_KEY")
-        return
-
     rows = [(entry.name, entry.where, f"…{entry.tail}" if entry.tail else "") for entry in entries]
-    click.echo(table(("NAME", "FROM", "ENDS IN"), rows, terminal_width()))
+    empty = "no keys: `amplifier keys set NAME` stores one, for example OPENAI_API_KEY"
+    print_list(output_format, [entry._asdict() for entry in entries], ("NAME", "FROM", "ENDS IN"), rows, empty=empty)
 
 
 @keys.command()

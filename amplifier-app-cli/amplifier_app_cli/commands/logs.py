@@ -1,10 +1,12 @@
-"""`amplifier logs`: what happened, line by line."""
+"""`amplifier logs`: the log of a session line by line, or with those of the sessions it started as one tree."""
 
 from __future__ import annotations
 
 import errno
 import json
 import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,11 +14,12 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.children.log_tree import read_tree
-from amplifier_app_cli.commands import logs_tree
+from amplifier_app_cli.children.log_tree import LogNode, lines_of, read_tree
+from amplifier_app_cli.ui.layout import duration, single_line, summarize_input
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, json_text
+from amplifier_app_cli.ui.records import format_option, json_text, print_json, print_json_line
 from amplifier_app_cli.ui.say import complain, show_warnings
+from amplifier_app_cli.ui.spending import price_text, usage_record
 from amplifier_app_cli.ui.streams import unwritten
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home, current_project
@@ -31,9 +34,11 @@ _SHOWN = 100
 @click.argument("session", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the records as they are, one JSON object per line.")
 @click.option("-e", "--event", "events", multiple=True, help="Show only events of this name (may be repeated).")
-@click.option("-t", "--tree", "as_tree", is_flag=True, help="With the logs of all sessions that it started, in order.")
+@click.option(
+    "-t", "--tree", "as_tree", is_flag=True, help="Include the logs of all sessions that it started, in order."
+)
 @click.option("--verify", "is_check", is_flag=True, help="Check numbers, hashes and large values instead.")
-@click.option("--brief", "is_brief", is_flag=True, help="Of a tree, only how each session began and ended.")
+@click.option("--brief", "is_brief", is_flag=True, help="With --tree, only how each session began and ended.")
 @format_option
 def logs(
     session: str | None,
@@ -103,20 +108,20 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
     try:
         top = read_tree(found, store.descendants(found))
         if form == "json":
-            logs_tree.print_document(top, events)
+            print_document(top, events)
         elif form == "lines":
-            logs_tree.print_records(top, events)
+            print_records(top, events)
         elif form == "brief":
-            logs_tree.print_frame(top)
+            print_frame(top)
         else:
-            logs_tree.print_lines(top, events, _readable)
+            print_lines(top, events, _readable)
     except BrokenPipeError:
         raise  # click ends quietly: the reader has seen enough
     except FoundationError as error:
         _fail(str(error))
     except OSError as error:
         _fail(_unprinted(error) or f"cannot read the logs below {found.folder}: {error.strerror or error}")
-    current_app().warn(logs_tree.warnings_of(top))
+    current_app().warn(warnings_of(top))
 
 
 def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:
@@ -156,3 +161,124 @@ def _readable(line: LogLine) -> str:
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+_STEP = "  "
+
+
+def print_lines(top: LogNode, events: tuple[str, ...], readable: Callable[[LogLine], str]) -> None:
+    """Print all lines in the order of time, moved in by depth; each session begins with its call and ends with its end.
+
+    The lines of children have the name of their agent, since several may run at the same time.
+    """
+    for kind, node, line in lines_of(top):
+        indent = _STEP * node.depth
+        if line is not None:
+            if not events or line.event in events:
+                name = f"[{single_line(node.name)}] " if node.depth else ""
+                click.echo(f"{indent}{name}{readable(line)}")
+        else:
+            _print_edge(kind, node)
+
+
+def print_frame(top: LogNode) -> None:
+    """Print how each session began and ended, one line each, in the order of time."""
+    for kind, node, line in lines_of(top):
+        if line is None:
+            _print_edge(kind, node)
+
+
+def _print_edge(kind: str, node: LogNode) -> None:
+    text = f"▸ {single_line(_beginning(node))}" if kind == "begins" else f"■ {single_line(_ending(node))}"
+    click.echo(_STEP * node.depth + text)
+
+
+def print_records(top: LogNode, events: tuple[str, ...]) -> None:
+    """Print the records of all logs, one JSON object per line, each with the `agent` and the `depth` of its session."""
+    for _, node, line in lines_of(top):
+        if line is not None and (not events or line.event in events):
+            print_json_line({**line.record, "agent": node.agent, "depth": node.depth})
+
+
+def print_document(top: LogNode, events: tuple[str, ...]) -> None:
+    """Print one JSON object: the session, its events, and its children in it, each with its calls, cost and end."""
+    shown: dict[str, list[Any]] = {node.session_id: [] for node in top.walk()}
+    for _, node, line in lines_of(top):
+        if line is not None and (not events or line.event in events):
+            shown[node.session_id].append(line.record)
+    records: dict[str, dict[str, Any]] = {}
+    for node in list(top.walk())[::-1]:  # children before their parents
+        below = [records.pop(child.session_id) for child in node.children]
+        records[node.session_id] = {**_node_record(node), "events": shown[node.session_id], "children": below}
+    print_json(records[top.session_id])
+
+
+def warnings_of(top: LogNode) -> Iterable[str]:
+    """Yield a warning for each incomplete log."""
+    for node in top.walk():
+        if node.torn:
+            lines = "1 line holds" if node.torn == 1 else f"{node.torn} lines hold"
+            yield f"{node.folder}: {lines} no record"
+
+
+def _node_record(node: LogNode) -> dict[str, Any]:
+    tree, ending, calls = usage_record(node.tree_usage()), node.ending, node.by_parent.calls
+    return {
+        "session_id": None if node.is_refused else node.session_id,
+        "parent_session_id": node.parent_id,
+        "agent": node.agent,
+        "depth": node.depth,
+        "tool_call_id": calls[0].tool_call_id if calls else None,
+        "parallel_group_id": calls[0].parallel_group_id if calls else None,
+        "calls": [
+            {"tool_call_id": call.tool_call_id, "tool": call.tool, "tool_input": call.tool_input, "at": _iso(call.at)}
+            for call in calls
+        ],
+        "end": ending.word,
+        "reason": ending.reason or None,
+        "started": _iso(node.started),
+        "ended": _iso(node.ended),
+        "duration_ms": _milliseconds(node),
+        **usage_record(node.usage),
+        "tree_usage": tree["usage"],
+        "tree_cost_usd": tree["cost_usd"],
+        "folder": str(node.folder) if node.folder is not None else None,
+    }
+
+
+def _beginning(node: LogNode) -> str:
+    calls = node.by_parent.calls
+    parts = [f"{node.name} {'was refused' if node.is_refused else node.session_id}"]
+    if calls:
+        call = calls[0]
+        given = call.tool_input
+        asked = _shown(given.get("instruction")) if isinstance(given, dict) else None
+        about = summarize_input({"command": asked} if isinstance(asked, str) else given, 80)
+        parts.append(f"call {call.tool_call_id} of {call.tool or '?'}{f': {about}' if about else ''}")
+        parts += [f"resumed by call {later.tool_call_id}" for later in calls[1:]]
+    return " · ".join(parts)
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as the log has it in its line: of one that it keeps apart, the beginning."""
+    return value.get("preview") if isinstance(value, dict) and "$blob" in value else value
+
+
+def _ending(node: LogNode) -> str:
+    ending, used = node.ending, node.tree_usage()
+    took = _milliseconds(node)
+    parts = [f"{node.name} {ending.word}{f': {ending.reason}' if ending.reason else ''}"]
+    if used.answers:
+        below = " with its children" if node.children else ""
+        parts.append(f"{price_text(used)}{below}")
+    if took is not None:
+        parts.append(duration(took / 1000))
+    return " · ".join(parts)
+
+
+def _milliseconds(node: LogNode) -> int | None:
+    return None if node.started is None or node.ended is None else max(round((node.ended - node.started) * 1000), 0)
+
+
+def _iso(seconds: float | None) -> str | None:
+    return None if not seconds else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -13,9 +13,9 @@ import click
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.layout import size_text, table
 from amplifier_app_cli.ui.records import format_option, print_json
 from amplifier_app_cli.ui.say import complain, say
-from amplifier_app_cli.ui.table import table
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeysError, KeyStore
 
@@ -160,7 +160,7 @@ def _size(path: Path) -> int:
 
 
 def _check(app: App, doomed: list[_Part]) -> None:
-    """Exit when the home is not a folder of this program alone, or when a session runs in it."""
+    """Exit if the home has files of other programs, or if a session runs in it."""
     from amplifier_foundation.sessions.log import is_running
 
     categories = {part.category for part in doomed}
@@ -196,9 +196,9 @@ def _sessions(projects: Path) -> Iterator[Path]:
 
 
 def _show(app: App, parts: list[_Part], wanted: Iterable[str]) -> None:
-    """Say what there is, and what of it would go; it is for deciding."""
+    """Show what exists and what would be deleted."""
     rows = [
-        (part.category, readable(part.bytes), "delete" if part.category in wanted else "keep", _TITLES[part.category])
+        (part.category, size_text(part.bytes), "delete" if part.category in wanted else "keep", _TITLES[part.category])
         for part in parts
         if part.paths
     ]
@@ -207,22 +207,12 @@ def _show(app: App, parts: list[_Part], wanted: Iterable[str]) -> None:
         say(table(("CATEGORY", "SIZE", "", "WHAT"), rows))
 
 
-def readable(size: int) -> str:
-    """Return a number of bytes for a person."""
-    amount = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000 or unit == "GB":
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    raise AssertionError
-
-
 def _delete(app: App, doomed: list[_Part]) -> None:
     """Delete the parts; raises OSError, naming the file, for one that cannot be deleted."""
     if any(part.category == "keys" for part in doomed):
         _empty_keyring(app)
     categories = [part.category for part in doomed]
-    for part in _parts(app.home.path):  # as they are now: the key store has made itself a lock
+    for part in _parts(app.home.path):  # read again: the key store created a lock file
         for path in part.paths if part.category in categories else ():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)  # which deletes links, not what they lead to

@@ -130,8 +130,8 @@ def _newest(app: App) -> str:
 
 def _picked(app: App, limit: int) -> str:
     """Let the user choose one of the newest sessions; raises UsageError without a terminal."""
+    from amplifier_app_cli.ui.layout import table, terminal_width
     from amplifier_app_cli.ui.say import say
-    from amplifier_app_cli.ui.table import table, terminal_width
     from amplifier_foundation.sessions.store import SessionStore
 
     sessions = SessionStore(app.home).list(app.project, limit=limit)

@@ -22,9 +22,11 @@ from amplifier_app_cli.run.command import (
 @click.command()
 @click.argument("prompt", required=False)
 @click.option("-B", "--bundle", "bundle", help="Bundle to run: a name, a file, a folder or a source address.")
-@click.option("--resume", metavar="SESSION", help="Go on with a session: its id, the beginning of it, or its name.")
+@click.option("--resume", metavar="SESSION", help="Resume a session: its id, the beginning of its id, or its name.")
 @click.option("--mode", type=click.Choice(["single", "chat"]), default="single", help="One answer, or a chat.")
-@click.option("--image", "images", multiple=True, type=click.Path(path_type=Path), help="Image that it is about.")
+@click.option(
+    "--image", "images", multiple=True, type=click.Path(path_type=Path), help="Image to send with the prompt."
+)
 @output_options
 @run_options
 def run(prompt: str | None, mode: str, **wishes: Any) -> None:
@@ -39,10 +41,10 @@ def run(prompt: str | None, mode: str, **wishes: Any) -> None:
       cat question.txt | amplifier run
 
     \b
-    Exit codes: 0 done, 1 failed, 2 used wrongly, 3 a call waits for somebody
-    to allow it (`amplifier approval`), 4 the prompt was denied, 5 a limit was
-    reached, 6 modules missing or not trusted, 7 the model failed, 130 and 143
-    stopped by Ctrl-C and SIGTERM.
+    Exit codes: 0 success, 1 failure, 2 usage error, 3 a call needs approval
+    (`amplifier approval`), 4 the prompt was denied, 5 a limit was reached,
+    6 modules missing or not trusted, 7 the model failed, 130 and 143 stopped
+    by Ctrl-C and SIGTERM.
     """
     app = current_app()
     if mode == "chat":

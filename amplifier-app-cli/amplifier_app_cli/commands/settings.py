@@ -14,8 +14,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_app_cli.ui.records import format_option, print_json, print_list
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.errors import DocumentError, did_you_mean
 from amplifier_foundation.settings.edit import Edit
@@ -131,17 +130,10 @@ def list_(editor: SettingsEditor, output_format: str) -> None:
 
     With a scope, all settings of this one, whether a stronger one overrides them or not.
     """
-    app = editor.app
     origins = [origin for origin in _origins(editor) if editor.scope in (None, origin.scope)]
-    if output_format == "json":
-        print_json([_record(origin) for origin in origins])
-        return
-    if not origins:
-        app.inform("nothing is set: `amplifier settings set KEY VALUE` sets something, `amplifier init` helps to start")
-        return
-
     rows = [(origin.key, _text(origin.value), origin.scope) for origin in origins]
-    click.echo(table(("KEY", "VALUE", "SCOPE"), rows, terminal_width()))
+    empty = "nothing is set: use `amplifier settings set KEY VALUE`, or start with `amplifier init`"
+    print_list(output_format, [_record(origin) for origin in origins], ("KEY", "VALUE", "SCOPE"), rows, empty=empty)
 
 
 @settings.command()

@@ -15,8 +15,7 @@ from amplifier_app_cli.commands.module.add import written_source
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SOURCE, SettingsEditor, scope_options
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_app_cli.ui.records import format_option, print_json, print_list
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.settings.scopes import SettingsError
 from amplifier_foundation.sources.module_resolver import find_module_folder
@@ -101,15 +100,10 @@ def list_sources(output_format: str) -> None:
     Examples:
       amplifier source list
     """
-    app = current_app()
-    overrides = _overrides(app)
-    if output_format == "json":
-        print_json([asdict(one) for one in overrides])
-    elif not overrides:
-        app.inform("settings override no sources: see `amplifier source add`")
-    else:
-        rows = [(one.kind, one.id, one.source, one.scope + ("" if one.used else " (overruled)")) for one in overrides]
-        click.echo(table(("KIND", "ID", "SOURCE", "SCOPE"), rows, terminal_width()))
+    overrides = _overrides(current_app())
+    rows = [(one.kind, one.id, one.source, one.scope + ("" if one.used else " (overridden)")) for one in overrides]
+    empty = "settings override no sources: see `amplifier source add`"
+    print_list(output_format, [asdict(one) for one in overrides], ("KIND", "ID", "SOURCE", "SCOPE"), rows, empty=empty)
 
 
 @source.command()

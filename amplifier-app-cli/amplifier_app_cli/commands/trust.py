@@ -1,4 +1,4 @@
-"""`amplifier trust`: let a project name the code that runs, after having seen what it names."""
+"""`amplifier trust`: let a project name the code that runs, after showing what it names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import click
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import format_option, print_json, print_list
 from amplifier_app_cli.ui.say import complain, say
-from amplifier_app_cli.ui.table import table, terminal_width
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _SHOWN: Final = 40
 
 
 @dataclass(frozen=True)
-class _Sight:
+class _Inspection:
     """What trusting a folder would mean."""
 
     folder: Path
@@ -45,7 +44,7 @@ class _Sight:
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("-B", "--bundle", help="Look at this bundle of the project too.")
+@click.option("-B", "--bundle", help="Include this bundle of the project.")
 @click.option("--revoke", is_flag=True, help="Stop trusting the project.")
 @click.option("--list", "is_list", is_flag=True, help="Print which projects are trusted.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
@@ -73,44 +72,44 @@ def trust(
     app = current_app()
     store = TrustStore(app.home)
     if is_list:
-        _list(app, store, output_format)
+        _list(store, output_format)
         return
     folder = (app.project / path).resolve() if path is not None else app.project
     if revoke:
         _revoke(app, store, folder, output_format)
         return
-    sight = _look(app, store, folder, bundle)
-    if sight.trust.trusted and _is_known(store, sight):
+    inspection = _look(app, store, folder, bundle)
+    if inspection.trust.trusted and _is_known(store, inspection):
         app.inform(f"{folder} is trusted already")
     else:
-        _show(sight)
+        _show(inspection)
         if not is_sure and not app.can_ask and output_format == "json":
-            print_json(_record(sight, sight.trust.state))
+            print_json(_record(inspection, inspection.trust.state))
         app.confirm("Trust it?", is_sure, f"give --yes to trust {folder}")
-        _trust(app, store, sight)
+        _trust(app, store, inspection)
     if output_format == "json":
-        print_json(_record(sight, "trusted"))
+        print_json(_record(inspection, "trusted"))
 
 
-def _trust(app: App, store: TrustStore, sight: _Sight) -> None:
+def _trust(app: App, store: TrustStore, inspection: _Inspection) -> None:
     """Trust the folder as it was shown: what changed in the meantime is not trusted."""
     from amplifier_foundation.trust.store import TrustStoreError
 
-    record = store.trust(sight.folder, files=list(sight.more))
-    if record.files != sight.files:
-        store.revoke(sight.folder)
-        raise TrustStoreError(f"{sight.folder} changed while it was looked at: it is not trusted; look again")
-    app.inform(f"{sight.folder} is trusted; files that end it when they change: {len(record.files)}")
+    record = store.trust(inspection.folder, files=list(inspection.more))
+    if record.files != inspection.files:
+        store.revoke(inspection.folder)
+        raise TrustStoreError(f"{inspection.folder} changed while it was looked at: it is not trusted; look again")
+    app.inform(f"{inspection.folder} is trusted; files that end it when they change: {len(record.files)}")
 
 
-def _is_known(store: TrustStore, sight: _Sight) -> bool:
+def _is_known(store: TrustStore, inspection: _Inspection) -> bool:
     """Return whether everything that counts now was shown when the folder was trusted."""
-    record = next((record for record in store.list() if record.path == sight.folder), None)
-    is_same = record is not None and sight.files.items() <= record.files.items()
-    return is_same and all(path.is_file() or store.covers(sight.folder, path) for path in sight.more)
+    record = next((record for record in store.list() if record.path == inspection.folder), None)
+    is_same = record is not None and inspection.files.items() <= record.files.items()
+    return is_same and all(path.is_file() or store.covers(inspection.folder, path) for path in inspection.more)
 
 
-def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Sight:
+def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Inspection:
     """Compose all that the project brings, and return what of it needs trust; raises ControlFileError."""
     import asyncio
 
@@ -126,7 +125,7 @@ def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Sig
         asyncio.run(_compose(app, folder, reference, named, more, problems))
     relative = [path.relative_to(folder).as_posix() for path in more]
     files = control_file_hashes(folder, relative)
-    return _Sight(folder, store.state(folder), tuple(named), files, tuple(more), tuple(dict.fromkeys(problems)))
+    return _Inspection(folder, store.state(folder), tuple(named), files, tuple(more), tuple(dict.fromkeys(problems)))
 
 
 def _references(folder: Path, bundle: str | None) -> list[str | None]:
@@ -168,20 +167,20 @@ async def _compose(
     more |= dict.fromkeys(code_in_project(composition.composed, composition.layers, folder, app.home.path))
 
 
-def _show(sight: _Sight) -> None:
-    """Say what would be trusted; this is for deciding, so it is said even when the user wants quiet."""
-    if sight.trust.state == "changed":
-        say(f"{sight.folder} was trusted; since then these changed: {', '.join(sight.trust.changed)}")
-    for problem in sight.problems:
+def _show(inspection: _Inspection) -> None:
+    """Show what would be trusted, also with --quiet: the user decides by it."""
+    if inspection.trust.state == "changed":
+        say(f"{inspection.folder} was trusted; since then these changed: {', '.join(inspection.trust.changed)}")
+    for problem in inspection.problems:
         say(f"note: {problem}")
-    if sight.named:
-        say(f"What {sight.folder} names, and would be allowed:")
-        for refusal in sight.named:
+    if inspection.named:
+        say(f"What {inspection.folder} names, and would be allowed:")
+        for refusal in inspection.named:
             say(f"  {refusal.where}: {refusal.what}")
     else:
-        say(f"{sight.folder} names nothing that needs trust now.")
-    if sight.files:
-        names = sorted(sight.files)
+        say(f"{inspection.folder} names nothing that needs trust now.")
+    if inspection.files:
+        names = sorted(inspection.files)
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         say(f"Files that count: {', '.join(names[:_SHOWN])}{more}")
 
@@ -191,41 +190,35 @@ def _revoke(app: App, store: TrustStore, folder: Path, output_format: str) -> No
     if output_format == "json":
         print_json({"folder": str(folder), "state": "unknown", "was_trusted": was_known})
     if was_known:
-        app.inform(f"{folder} is trusted no longer")
+        app.inform(f"{folder} is no longer trusted")
         return
 
     sys.exit(complain(exits.FAILURE, f"{folder} was not trusted: `amplifier trust --list` prints what is"))
 
 
-def _list(app: App, store: TrustStore, output_format: str) -> None:
+def _list(store: TrustStore, output_format: str) -> None:
     records = [(record, store.state(record.path)) for record in store.list()]
-    if output_format == "json":
-        print_json(
-            [
-                {
-                    "folder": str(record.path),
-                    "state": state.state,
-                    "trusted_at": record.trusted_at,
-                    "files": sorted(record.files),
-                    "changed": list(state.changed),
-                }
-                for record, state in records
-            ]
-        )
-        return
-    if not records:
-        app.inform("no project is trusted: `amplifier trust [PATH]` trusts one")
-        return
+    listed = [
+        {
+            "folder": str(record.path),
+            "state": state.state,
+            "trusted_at": record.trusted_at,
+            "files": sorted(record.files),
+            "changed": list(state.changed),
+        }
+        for record, state in records
+    ]
 
     rows = [(record.path, state.state, record.trusted_at, len(record.files)) for record, state in records]
-    click.echo(table(("PROJECT", "STATE", "TRUSTED AT", "FILES"), rows, terminal_width()))
+    empty = "no project is trusted: `amplifier trust [PATH]` trusts one"
+    print_list(output_format, listed, ("PROJECT", "STATE", "TRUSTED AT", "FILES"), rows, empty=empty)
 
 
-def _record(sight: _Sight, state: str) -> dict[str, Any]:
+def _record(inspection: _Inspection, state: str) -> dict[str, Any]:
     return {
-        "folder": str(sight.folder),
+        "folder": str(inspection.folder),
         "state": state,
-        "names": [{"what": refusal.what, "where": refusal.where} for refusal in sight.named],
-        "files": sorted(sight.files),
-        "problems": list(sight.problems),
+        "names": [{"what": refusal.what, "where": refusal.where} for refusal in inspection.named],
+        "files": sorted(inspection.files),
+        "problems": list(inspection.problems),
     }

@@ -1,6 +1,6 @@
-"""Choose the provider of a run, and say which, why, and how to change it: nothing is ever chosen in silence.
+"""Choose the provider of a run, and report which, why, and how to change it.
 
-In this order: the one that was asked for; one that settings or the bundle configure; one whose key is set; a server of
+In this order: the one that was requested; one that settings or the bundle configure; one whose key is set; a server of
 models on this machine; the model inside the program; the scripted one.
 """
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 Plan = Mapping[str, Any]
 Entry = Mapping[str, Any]
-#: Tells whether a server of models listens on a port of this machine.
+#: Whether a server of models listens on a port of this machine.
 Probe = Callable[[int], bool]
 
-#: What a provider has that says nothing about its priority.
+#: The priority of a provider that names none.
 _PRIORITY: Final = 100
 _LOCAL: Final = "provider-local"
 _CHANGE: Final = "change it with --provider NAME or `amplifier provider add`"
@@ -43,7 +43,7 @@ _GET_SMALL: Final = "for a small one on this machine: `amplifier provider instal
 
 
 class ProviderChoiceError(FoundationError):
-    """The provider that is wanted cannot be had, or it cannot be told which one is wanted."""
+    """The requested provider is unavailable, or the request is ambiguous."""
 
     code = "provider_choice"
 
@@ -55,7 +55,7 @@ class UnknownProviderError(ProviderChoiceError):
 
 
 class ProviderKeyError(ProviderChoiceError):
-    """The provider that is to answer cannot do so without a key, and there is none."""
+    """The chosen provider needs a key, and none is set."""
 
     code = "provider_key_missing"
 
@@ -64,7 +64,7 @@ class ProviderKeyError(ProviderChoiceError):
         keep = " and ".join(f"`amplifier keys set {name}`" for name in missing)
         super().__init__(
             f"provider {provider!r} has no key: {_names(missing)} not set. Set it, or keep it with {keep}; then "
-            f"`amplifier provider test {provider}` tells whether it answers"
+            f"`amplifier provider test {provider}` checks that it answers"
         )
 
 
@@ -73,14 +73,14 @@ class Choice(NamedTuple):
 
     #: The name of its entry in the plan: its id, else its module.
     provider: str
-    #: None for the one that the provider takes by itself.
+    #: None for the provider's default.
     model: str | None
     why: str
     how_to_change: str
     module: str
     #: What the entry needs when it is not in the plan yet.
     config: Mapping[str, Any] = MappingProxyType({})
-    #: Variables without which it cannot answer, and which nobody has set.
+    #: Required variables that are not set.
     unset: tuple[str, ...] = ()
 
     @property
@@ -109,9 +109,9 @@ def choose(
 ) -> Choice:
     """Return the provider for a plan over which the settings are laid already; `environ` has the user's keys.
 
-    `stand_in` says that a scripted model in the plan is there for want of a better one, as in the bundles that ship
-    (see `stands_in`); one with a scenario or a recording never is. Raises UnknownProviderError for a name that is none,
-    and ProviderChoiceError when a module is missing for which there is no harmless substitute.
+    `stand_in` says that a scripted model in the plan is only a placeholder, as in the shipped bundles (see
+    `stands_in`); one with a scenario or a recording never is. Raises UnknownProviderError for an unknown name, and
+    ProviderChoiceError when a module is missing for which there is no harmless substitute.
     """
     entries = _entries(plan)
     if explicit is not None:
@@ -152,7 +152,7 @@ def first_priority(others: Any) -> float:
 
 
 def stands_in(layers: Sequence[Layer]) -> bool:
-    """Tell whether the scripted model of a plan is named by files of the product alone."""
+    """Return whether the scripted model of a plan is named by files of the product alone."""
     from amplifier_foundation.merge import module_key
 
     return all(
@@ -164,7 +164,7 @@ def stands_in(layers: Sequence[Layer]) -> bool:
 
 
 def is_in_settings(entry: Entry, settings: Settings | Mapping[str, Any]) -> bool:
-    """Tell whether settings name this very entry."""
+    """Return whether settings name this very entry."""
     data = settings if isinstance(settings, Mapping) else settings.data
     listed = [
         *((data.get("config") or {}).get("providers") or []),
@@ -186,7 +186,7 @@ def unset_of(entry: Entry, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables without which an entry cannot answer; none when that is not certain.
 
     It is certain for modules of the program whose key is one variable: another source may need none, and a provider
-    with an endpoint besides has other ways to sign in.
+    with an endpoint as well has other ways to sign in.
     """
     known = known_provider(str(entry["module"]))
     if known is None or entry.get("source") or any(len(group) > 1 for group in known.keys):
@@ -202,7 +202,7 @@ def unset_of(entry: Entry, environ: Mapping[str, str]) -> tuple[str, ...]:
 def _asked_for(
     name: str, entries: Sequence[Entry], model: str | None, environ: Mapping[str, str], installed: Installed
 ) -> Choice:
-    why, how = "asked for with --provider", "leave out --provider for the usual one"
+    why, how = "chosen with --provider", "leave out --provider for the default"
     entry = find_entry(name, entries)
     if entry is not None:
         return _from_entry(entry, model, why, how, environ)
@@ -233,7 +233,7 @@ def _configured(
 
 
 def _is_placeholder(entry: Entry, settings: Settings | Mapping[str, Any]) -> bool:
-    """Tell whether an entry is a scripted model that nobody asked for."""
+    """Return whether an entry is a scripted model that was not chosen on purpose."""
     config = entry.get("config") or {}
     is_deliberate = any(config.get(key) for key in ("scenario", "record", "record_provider"))
     return entry["module"] == MOCK and not is_deliberate and not is_in_settings(entry, settings)
@@ -247,7 +247,7 @@ def _found(
     installed: Installed,
     embedded: Callable[[], bool],
 ) -> Choice:
-    """Return a provider that nobody configured: by its key, its server, or the ones that need neither."""
+    """Return a provider that is not configured: by its key, its server, or the ones that need neither."""
     with_key = [known for known in KNOWN if known.found(environ)]
     if with_key:
         return _by_key(with_key, entries, model, environ, installed)
@@ -276,7 +276,7 @@ def _by_key(
     environ: Mapping[str, str],
     installed: Installed,
 ) -> Choice:
-    """Return the first provider with a key; another one that costs money is not taken in place of it."""
+    """Return the first provider with a key; never another one that costs money."""
     first, *others = with_key
     if installed(first.module):
         also = "".join(f"; {_names(known.found(environ))} too" for known in others)

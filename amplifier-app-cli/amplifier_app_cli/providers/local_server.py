@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import socket
 
-#: How long a connect may take, in seconds: on one's own machine it is there at once or not at all.
+#: Timeout of the connect, in seconds: a local server accepts at once or not at all.
 CONNECT: Final = 0.05
-#: How long a server that has taken the connection may take to say what it is.
+#: Timeout of the answer, in seconds.
 _ANSWER: Final = 0.5
 _MOST: Final = 1_000_000
 _ASK: Final = b"GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
 
 
 def serves_models(port: int) -> bool:
-    """Tell whether a server of models listens on this port of this machine.
+    """Return whether a server of models listens on this port of this machine.
 
-    That something listens is not enough: many programs use these ports, and a prompt must not be sent to any of them.
-    All servers that are looked for list their models at the same address.
+    An open port is not enough: many programs use these ports, and a prompt must not be sent to them. All known servers
+    list their models at the same address.
     """
     import socket
 
@@ -47,7 +47,7 @@ def _answer(connection: socket.socket) -> bytes:
 
 
 def _lists_models(answer: bytes) -> bool:
-    """Tell whether this is a list of models: a good status, and JSON with a list under `data`."""
+    """Return whether this is a list of models: a good status, and JSON with a list under `data`."""
     import json
 
     head, _, body = answer.partition(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Bring one provider up by itself, to ask it something: no session is kept, no log is written."""
+"""Mount one provider on its own and send it a request; no session is kept, no log is written."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SESSION: Final = {"orchestrator": {"module": "loop-basic"}, "context": {"module
 _QUESTION: Final = "Say yes."
 #: Models that think use some of these before they say anything.
 _MOST_TOKENS: Final = 256
-#: What the providers of the program are told, so that one attempt is all.
+#: Config of the program's providers for a single attempt.
 _AT_ONCE: Final = {"max_retries": 0, "warmup_retries": 0}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a provider said to one small question, and what that took."""
+    """The answer of a provider to a small request, with its cost."""
 
     text: str
     model: str | None
@@ -39,7 +39,7 @@ class Answer:
 
 
 class NotReadyError(Exception):
-    """The provider did not come up because something has to be set first; the text says what."""
+    """The provider could not be mounted until something is set; the message says what."""
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple
     The user's keys are put into the environment of this process, where modules look for them. Raises NotReadyError,
     UntrustedError, ModulesMissingError, ProviderChoiceError and what composing raises.
     """
-    from amplifier_app_cli.providers.plan import environ_with_keys
+    from amplifier_app_cli.providers.settings import environ_with_keys
     from amplifier_core import AmplifierSession
     from amplifier_core.events import MODULE_LOAD_FAILED
     from amplifier_foundation.plan.import_path import hold
@@ -108,7 +108,7 @@ def _warnings_held() -> Iterator[list[logging.LogRecord]]:
 
 
 def _own_words(warned: list[logging.LogRecord], module: str) -> list[str]:
-    """Return what a module itself has warned of, each thing once."""
+    """Return the distinct warnings of a module itself."""
     package = f"amplifier_module_{module.replace('-', '_')}"
     own = (record for record in warned if record.name.partition(".")[0] == package)
     return list(dict.fromkeys(record.getMessage() for record in own))
@@ -120,7 +120,7 @@ async def _prepared(app: App, name: str | None, environ: dict[str, str]) -> tupl
 
     from amplifier_app_cli.providers.choice import apply, choose, find_entry, stands_in
     from amplifier_app_cli.providers.known import known_provider
-    from amplifier_app_cli.providers.plan import options_of
+    from amplifier_app_cli.providers.settings import options_of
     from amplifier_foundation.plan.prepare import activate, compose
     from amplifier_foundation.trust.check import UntrustedError
 
@@ -133,7 +133,7 @@ async def _prepared(app: App, name: str | None, environ: dict[str, str]) -> tupl
     choice = choose(composed.plan, composition.settings, environ, explicit=name, stand_in=stand_in)
     entry = find_entry(choice.provider, apply(choice, composed.plan)["providers"])
     if known_provider(choice.module) is not None and not choice.is_mock:
-        # What is wrong is to be known now, and not after minutes of further attempts.
+        # Report a failure at once, not after minutes of retries.
         entry = {**(entry or {}), "config": {**(entry or {}).get("config", {}), **_AT_ONCE}}
     needed = tuple(use for use in composed.modules if use.section == "providers" and use.module == choice.module)
     plan = {"session": dict(_SESSION), "providers": [entry]}

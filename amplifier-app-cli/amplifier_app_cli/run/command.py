@@ -28,7 +28,7 @@ _OPTIONS = (
         metavar="FILE",
         help="Answer with JSON that fits the JSON schema in this file, for one prompt.",
     ),
-    click.option("--locked", is_flag=True, help="Use exactly what bundle.lock names, fail for what it does not name."),
+    click.option("--locked", is_flag=True, help="Use exactly what bundle.lock pins, and fail for anything else."),
     click.option("--offline", is_flag=True, help="Fetch and install nothing."),
     click.option("--trust", is_flag=True, help="Trust what this project's files name, for this run."),
     click.option(
@@ -87,12 +87,12 @@ def output_options(command: Function) -> Function:
 
 
 def request_of(app: App, wishes: dict[str, Any]) -> SessionRequest:
-    """Return the request made of the options, and set quiet, verbose and safe mode of the app.
+    """Build the request from the options, and set quiet, verbose and safe mode of the app.
 
     Raises UsageError for options that contradict each other.
     """
     if wishes.get("model") and not wishes.get("provider"):
-        raise click.UsageError("--model needs --provider: the same model may be had from several")
+        raise click.UsageError("--model needs --provider: several providers may have that model")
     app.is_quiet = app.is_quiet or bool(wishes.get("quiet"))
     app.is_verbose = app.is_verbose or bool(wishes.get("verbose"))
     app.is_safe = app.is_safe or bool(wishes.get("safe_mode"))
@@ -157,7 +157,7 @@ def converse(app: App, wishes: dict[str, Any], request: SessionRequest, **more: 
     from amplifier_app_cli.event_loop import run_to_exit
 
     if not app.can_chat:
-        raise click.UsageError("a chat needs a terminal: for one prompt there is `amplifier run PROMPT`")
+        raise click.UsageError("a chat needs a terminal: for one prompt, use `amplifier run PROMPT`")
     run_to_exit(lambda: chat(app, request, **more))
 
 

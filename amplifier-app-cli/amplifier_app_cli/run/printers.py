@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -37,27 +38,27 @@ class Facts(NamedTuple):
         return cls(runtime.session_id, prepared.composed.name, runtime.provider, runtime.model, str(prepared.project))
 
 
-class Printer:
+class Printer(ABC):
     """Prints one run; does nothing before the end unless a subclass does."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = ResultStream(out)
 
-    def start(self, session: SessionApp) -> None:
+    def start(self, session: SessionApp) -> None:  # noqa: B027
         """Connect to a session that is about to open."""
 
-    def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
+    def child(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:  # noqa: B027
         """Take an event of a child session, at any depth."""
 
-    def answer(self, text: str) -> None:
+    def answer(self, text: str) -> None:  # noqa: B027
         """Print the answer as soon as it is complete."""
 
-    def pause(self) -> None:
+    def pause(self) -> None:  # noqa: B027
         """End the open line, because something else is about to be written to the screen."""
 
+    @abstractmethod
     def finish(self, outcome: Outcome) -> None:
         """Print how the run ended; called once, at the end, also if there never was a session."""
-        raise NotImplementedError
 
     @property
     def failure(self) -> OSError | None:

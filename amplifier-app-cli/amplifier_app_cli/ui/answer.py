@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -16,7 +17,7 @@ _BEGUN_ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4})?\Z")
 Handler = Callable[[str, dict[str, Any]], None]
 
 
-class AnswerFollower:
+class AnswerFollower(ABC):
     """Passes answers, without terminal escapes, to `show()` and `end_block()` of a subclass.
 
     `end_turn()` ends a turn: it shows the answer if it did not stream in.
@@ -38,13 +39,13 @@ class AnswerFollower:
     def handlers(self) -> dict[str, Handler]:
         return {"llm:stream_block_start": self._on_boundary, "llm:stream_block_delta": self._on_delta}
 
+    @abstractmethod
     def show(self, kind: str, text: str) -> None:
         """Show a piece of a block."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end_block(self) -> None:
         """Show that the block is complete."""
-        raise NotImplementedError
 
     def add(self, kind: str, text: str) -> None:
         """Show a piece of a block of this kind."""

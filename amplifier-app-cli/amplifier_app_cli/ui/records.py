@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import click
 
+from amplifier_app_cli.app import current_app
 from amplifier_kit.guard.invisible_characters import printable_json
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -38,6 +39,31 @@ def print_json(value: Any) -> None:
 def print_json_line(value: Any) -> None:
     """Print one JSON value on one line of standard output."""
     click.echo(json_text(value, encoding=sys.stdout.encoding))
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]], *, whole: Collection[str] = ()) -> None:
+    """Print rows on standard output, as a table that fits a terminal."""
+    from amplifier_app_cli.ui.layout import table, terminal_width
+
+    click.echo(table(headings, rows, terminal_width(), whole=whole))
+
+
+def print_list(
+    output_format: str,
+    records: Sequence[object],
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    empty: str,
+    whole: Collection[str] = (),
+) -> None:
+    """Print records as JSON, or the same as rows of a table; without any, report `empty` on standard error."""
+    if output_format == "json":
+        print_json(records)
+    elif rows:
+        print_table(headings, rows, whole=whole)
+    else:
+        current_app().inform(empty)
 
 
 def format_option(command: Function) -> Function:

@@ -25,8 +25,7 @@ def _fitted(text: str, stream: TextIO) -> str:
     """Return the text with lines that are too long for a terminal broken between words; elsewhere as it is."""
     if not stream.isatty():
         return text
-    from amplifier_app_cli.ui.layout import folded
-    from amplifier_app_cli.ui.table import terminal_width
+    from amplifier_app_cli.ui.layout import folded, terminal_width
 
     width = terminal_width(stream)
     return text if width is None else folded(text, width)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_app_cli.chat.answer import MarkdownStream, render_markdown
-from amplifier_app_cli.ui.table import columns
+from amplifier_app_cli.ui.layout import columns
 
 _LINES = st.sampled_from(
     [

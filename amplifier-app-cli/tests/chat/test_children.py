@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_app_cli.ui.table import columns
+from amplifier_app_cli.ui.layout import columns
 
 _AGENTS = """\
   - module: tool-delegate

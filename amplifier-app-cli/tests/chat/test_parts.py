@@ -17,9 +17,8 @@ from amplifier_app_cli.chat.screen import LineScreen
 from amplifier_app_cli.chat.steering import Steering
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.layout import duration, one_line, summarize_input, wrap_text
+from amplifier_app_cli.ui.layout import columns, duration, one_line, summarize_input, wrap_text
 from amplifier_app_cli.ui.spending import price_text, usage_line
-from amplifier_app_cli.ui.table import columns
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.prompt import UserInput

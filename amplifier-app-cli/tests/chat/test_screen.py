@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from amplifier_app_cli.ui.table import columns
+from amplifier_app_cli.ui.layout import columns
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _HARMLESS = {"\x1b[0m", "\x1b[m"}
@@ -69,10 +69,10 @@ def test_terminal_that_cannot_draw(start: Callable[..., Any], scripted: Callable
 def test_terminal_that_cannot_draw_names_its_own_keys(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
     """With TERM=dumb the first lines and /help name the backslash, and no key that does nothing there."""
     chat = start("--bundle", scripted(_MARKDOWN), TERM="dumb")
-    assert "a line that ends in \\ goes on with the next" in " ".join(chat.text.split())
+    assert "a line that ends in \\ continues on the next" in " ".join(chat.text.split())
     chat.line("/help")
     chat.wait_for_prompt("before its next step.")
-    assert chat.text.count("ends in \\ goes on") == 2
+    assert chat.text.count("ends in \\ continues") == 2
     assert "Ctrl-D: leave" in chat.text
     assert "Ctrl-J" not in chat.text
     assert "Ctrl-R" not in chat.text

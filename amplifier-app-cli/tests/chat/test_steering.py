@@ -42,7 +42,7 @@ def test_files_do_not_come_along_meanwhile(
     chat.line("paint it")
     chat.wait_until((project / "waiting").exists)
     chat.line("in blue, please, see @notes.md")
-    chat.wait_for("before its next step; its words alone, without the files")
+    chat.wait_for("before its next step; without the files")
     (project / "go").touch()
     chat.wait_for_prompt("I heard it.")
     _end(chat)

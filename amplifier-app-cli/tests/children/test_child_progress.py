@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from amplifier_app_cli.chat.progress import ChildView
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.table import columns
+from amplifier_app_cli.ui.layout import columns
 from amplifier_foundation.sessions.origin import ChildFacts
 from amplifier_kit.engine.usage import UsageRecord
 

@@ -99,7 +99,7 @@ def test_short_name_is_enough(run: Run) -> None:
 
 def test_names_are_whole_on_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has to be typed again is not cut: the description gives way."""
-    monkeypatch.setattr("amplifier_app_cli.commands.agents.terminal_width", lambda: 60)
+    monkeypatch.setattr("amplifier_app_cli.ui.layout.terminal_width", lambda: 60)
     lines = run("list").stdout.splitlines()
     assert all(len(line) <= 60 for line in lines)
     assert any(line.startswith("amplifier:session-analyst ") for line in lines)

@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from amplifier_app_cli.app import App
-from amplifier_app_cli.commands.doctor import doctor
-from amplifier_app_cli.commands.mcp_servers import named_servers
+from amplifier_app_cli.commands.doctor import doctor, named_servers
 from amplifier_foundation.paths import Home
 from amplifier_foundation.trust.store import TrustStore
 
@@ -60,14 +59,14 @@ def test_servers_of_the_user(checked: Doctor, home: Path, bundle: str) -> None:
     _write(home / "mcp.json", "notes", "files")
     (home / "settings.yaml").write_text(f"bundle: {{active: {bundle}}}\n", encoding="utf-8")
     listed = f"notes ({home}/mcp.json), files ({home}/mcp.json)"
-    absent = ("warn", f"not used, for the bundle has no tool-mcp: {listed}")
+    absent = ("warn", f"not used, because the bundle has no tool-mcp: {listed}")
     assert checked() == [("ok", listed) if bundle == "default" else absent]
 
 
 def test_a_project_that_is_not_trusted(checked: Doctor, project: Path) -> None:
     """Its servers are named, and that they are not started."""
     _write(project / ".mcp.json", "theirs")
-    assert ("warn", f"not started, for the project is not trusted: theirs ({project}/.mcp.json)") in checked()
+    assert ("warn", f"not started, because the project is not trusted: theirs ({project}/.mcp.json)") in checked()
 
 
 def test_all_places(home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_again_changes_nothing(run: Run, home: Path) -> None:
     arguments = ("--provider", "mock", "--model", "m", "--bundle", "minimal", "--yes")
     assert "changed: provider, bundle" in run(*arguments).stderr
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
-    assert "as wanted already" in run(*arguments).stderr
+    assert "nothing to change" in run(*arguments).stderr
     assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
 
 
@@ -150,7 +150,7 @@ def test_key_from_standard_input(run: Run, home: Path) -> None:
     assert f'OPENAI_API_KEY="{SECRET}"' in (home / "keys.env").read_text()
     assert SECRET not in (home / "settings.yaml").read_text()
     assert SECRET not in result.output
-    assert "as wanted already" in run(*arguments, stdin=f"{SECRET}\n").stderr
+    assert "nothing to change" in run(*arguments, stdin=f"{SECRET}\n").stderr
 
 
 @pytest.mark.usefixtures("openai")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli.providers.known import all_key_names
-from amplifier_app_cli.ui.table import columns
+from amplifier_app_cli.ui.layout import columns
 
 Scripted = Callable[..., str]
 Shown = Callable[..., str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_app_cli.ui.layout import counted, folded
+from amplifier_app_cli.ui.layout import counted, folded, size_text
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,9 @@ def test_between_words(text: str, width: int, wanted: str) -> None:
 def test_one_is_no_plural(number: int, wanted: str) -> None:
     """One is said as one."""
     assert counted(number, "turn") == wanted
+
+
+@pytest.mark.parametrize(("size", "text"), [(0, "0 bytes"), (1000, "1.0 kB"), (25 * 10**11, "2500.0 GB")])
+def test_readable_sizes(size: int, text: str) -> None:
+    """Sizes are short and have a unit."""
+    assert size_text(size) == text

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amplifier_app_cli.ui.layout import columns
 from amplifier_app_cli.ui.say import complain, say, show_warnings
-from amplifier_app_cli.ui.table import columns
 
 
 class _Terminal(io.StringIO):

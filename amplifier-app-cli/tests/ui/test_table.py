@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_app_cli.ui.table import columns, shortened, table, terminal_width
+from amplifier_app_cli.ui.layout import columns, shortened, table, terminal_width
 
 _TEXTS = st.text(max_size=30) | st.sampled_from(
     ["日本語のテキスト", "a\tb\nc", "\x1b[31mred", "é" * 20, "👩‍💻 work", "\u202eabc"]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from amplifier_app_cli.chat.commands import NOT_YET, TABLE
 from amplifier_app_cli.chat.session_data import messages_of
 from amplifier_app_cli.chat.start import trust_line
-from amplifier_app_cli.ui.layout import counted, folded, wrap_text
+from amplifier_app_cli.ui.layout import counted, folded, table, wrap_text
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.spending import spending_lines, usage_line
-from amplifier_app_cli.ui.table import table
 from amplifier_foundation.sessions.metadata import read_summary
 from amplifier_foundation.sessions.turns import count_turns
 from amplifier_kit.awaitable import maybe_await
@@ -31,7 +30,7 @@ _KEYS = (
 )
 #: The same for a terminal that reads lines and no single keys.
 _LINE_KEYS = (
-    ("Enter", "send; a line that ends in \\ goes on with the next"),
+    ("Enter", "send; a line that ends in \\ continues on the next"),
     ("@path", "bring a file along"),
     ("Ctrl-C", _STOP),
     ("Ctrl-D", "leave, as exit and quit do"),

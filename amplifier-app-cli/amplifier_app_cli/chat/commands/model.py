@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.chat.session_data import session_settings
 from amplifier_app_cli.settings_editor import PROVIDER
-from amplifier_app_cli.ui.layout import counted, duration
+from amplifier_app_cli.ui.layout import counted, duration, table
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.table import table
 from amplifier_foundation.errors import did_you_mean
 from amplifier_kit.awaitable import maybe_await
 

@@ -30,7 +30,7 @@ async def clear(chat: Conversation, words: str) -> None:
 
 
 async def compact(chat: Conversation, words: str) -> None:
-    """Ask the context to compact; one that does it by itself, at every request, has nothing to do now."""
+    """Compact the context, unless it does so at every request anyway."""
     context = chat.coordinator.get("context")
     before = len(await messages_of(chat))
     if hasattr(context, "should_compact") and await maybe_await(context.should_compact()):
@@ -85,7 +85,7 @@ def _first_since(checkpoints: Checkpoints, prompt: dict[str, Any]) -> Checkpoint
 
 
 async def save(chat: Conversation, words: str) -> None:
-    """Write the conversation to a file, whose ending tells the format; without one, into the session's folder."""
+    """Write the conversation to a file, whose suffix gives the format; by default into the session's folder."""
     await chat.runtime.save_messages()
     folder = chat.runtime.folder
     summary = read_summary(folder)

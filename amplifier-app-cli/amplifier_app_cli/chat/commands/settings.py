@@ -132,7 +132,7 @@ def _mounted(chat: Conversation, category: str) -> dict[str, Any]:
 
 
 def _unknown(chat: Conversation, category: str, name: str, known: Mapping[str, Any]) -> None:
-    hint = did_you_mean(name, list(known)) if known else "there are none"
+    hint = did_you_mean(name, list(known)) if known else "none are known"
     chat.screen.show(plain(f"{category} have no {name!r}: {hint}"))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from amplifier_app_cli.ui.layout import table
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.table import table
 from amplifier_foundation.bundles.shipped import shipped_skills
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.errors import FoundationError, did_you_mean
@@ -27,7 +27,7 @@ class Skill(NamedTuple):
     description: str
     file: Path
     body: str
-    #: Whose it is: the project's, the user's, or one that ships.
+    #: `project`, `user` or `shipped`.
     origin: str
 
 
@@ -47,7 +47,7 @@ async def use(chat: Conversation, words: str) -> None:
     skill = find(chat, name)
     if skill is None:
         known = list(_all(chat))
-        hint = did_you_mean(name, known) if known else "there are none"
+        hint = did_you_mean(name, known) if known else "none are known"
         chat.screen.show(plain(f"there is no skill {name!r}: {hint}" if name else "which skill? /skill NAME"))
         return
     chat.preface = f'<skill name="{skill.name}" folder="{skill.file.parent}">\n{skill.body}\n</skill>\n\n'
@@ -63,7 +63,7 @@ def find(chat: Conversation, name: str) -> Skill | None:
 
 
 def _all(chat: Conversation) -> dict[str, Skill]:
-    """Return all skills; the project's come before the user's, those before the product's."""
+    """Return all skills by name: the project's before the user's, those before the shipped ones."""
     prepared = chat.runtime.prepared
     project, home = prepared.project, prepared.home.path
     folders = [(project / name / "skills", "project") for name in (".amplifier", ".agents", ".claude")]
@@ -91,7 +91,7 @@ def _in(folder: Path, origin: str, access: PromptAccess) -> list[Skill]:
                 document = parse_document(file, content)
                 skills.append(_skill(file, document.data, document.body or "", origin))
         except (FoundationError, OSError, UnicodeError):
-            continue  # one that cannot or must not be read is no skill
+            continue  # skip unreadable and denied files
     return skills
 
 

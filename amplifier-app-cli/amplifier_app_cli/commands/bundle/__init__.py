@@ -1,4 +1,4 @@
-"""`amplifier bundle`: which bundles there are, which one runs, what it is made of, and what it is pinned to."""
+"""`amplifier bundle`: list, choose, explain, lock and update bundles."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _COMMANDS: Final = {
         ("add", "add:add", "Add a bundle under a name."),
         ("clear", "use:clear", "Unset the bundle of a scope."),
         ("current", "use:current", "Print the bundle that runs here."),
-        ("explain", "explain:explain", "Show which file set each value, and which values it replaced."),
+        ("explain", "show:explain", "Show which file set each value, and which values it replaced."),
         ("list", "list:list_bundles", "List the known bundles."),
-        ("lock", "lock:lock", "Pin every source of a bundle in its lock file."),
+        ("lock", "sources:lock", "Pin every source of a bundle in its lock file."),
         ("remove", "add:remove", "Remove the name of a bundle."),
         ("show", "show:show", "Print the parts of a bundle."),
         ("update", "update:update", "Fetch newer versions of what a bundle uses."),

@@ -63,7 +63,7 @@ def options_for(bundle: str | None = None, **wishes: Any) -> Options:
     """Return what to prepare: the bundle of that name, or the one that runs here when none is named."""
     app = current_app()
     reference = reference_to(app, bundle) if bundle is not None else None
-    return Options(app.home, app.project, bundle=reference, on_progress=app.inform, **wishes)
+    return Options(app.home, app.project, bundle=reference, settings=app.settings, on_progress=app.inform, **wishes)
 
 
 def compose_bundle(bundle: str | None = None) -> Composition:

@@ -13,8 +13,7 @@ import click
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.bundle.compose import finished, known_bundles, reference_to
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_app_cli.ui.records import format_option, print_list
 from amplifier_foundation.bundles.file import find_bundle_file, read_bundle_file
 from amplifier_foundation.bundles.loader import is_path, locate
 from amplifier_foundation.bundles.registry import BundleRegistry
@@ -43,7 +42,7 @@ class ListedBundle:
     description: str | None = None
     #: Its path on this machine.
     file: str | None = None
-    #: Why nothing more is known of it.
+    #: Why it could not be read.
     problem: str | None = None
 
 
@@ -61,19 +60,16 @@ def list_bundles(with_included: bool, output_format: str) -> None:
       amplifier bundle list
       amplifier bundle list --all --format json
     """
-    app = current_app()
-    rows, warnings = finished(_listed(app, with_included))
+    rows, warnings = finished(_listed(current_app(), with_included))
     current_app().warn(warnings, "note")
-    if output_format == "json":
-        print_json([{**asdict(row), "reference": without_secrets(row.reference)} for row in rows])
-        return
-
+    records = [{**asdict(row), "reference": without_secrets(row.reference)} for row in rows]
     cells = [(_mark(row), row.name, row.origin, row.version or "-", _about(row)) for row in rows]
-    click.echo(table(("", "NAME", "ORIGIN", "VERSION", "DESCRIPTION"), cells, terminal_width()))
+    headings = ("", "NAME", "ORIGIN", "VERSION", "DESCRIPTION")
+    print_list(output_format, records, headings, cells, empty="no bundles")
 
 
 def _about(row: ListedBundle) -> str:
-    return row.description or f"({row.problem or 'it says nothing of itself'})"
+    return row.description or f"({row.problem or 'no description'})"
 
 
 def _mark(row: ListedBundle) -> str:
@@ -81,7 +77,7 @@ def _mark(row: ListedBundle) -> str:
 
 
 async def _listed(app: App, with_included: bool) -> tuple[list[ListedBundle], list[str]]:
-    """Return the rows, described as far as that needs no network, and what could not be read on the way."""
+    """Return the rows, described without the network, and the warnings."""
     registry = known_bundles(app)
     hidden = set() if with_included else _included_only(app)
     known = [one for one in registry.list() if one.origin != "registry" or one.name not in hidden]
@@ -107,7 +103,7 @@ def _mark_used(rows: list[ListedBundle], app: App) -> None:
 
 
 async def _describe(row: ListedBundle, registry: BundleRegistry, fetcher: Fetcher, app: App) -> None:
-    """Read what the bundle says of itself, if it is on this machine."""
+    """Read version and description of a bundle, if it is on this machine."""
     try:
         file = await _file_of(row, registry, fetcher, app)
         document = read_bundle_file(file)
@@ -131,13 +127,9 @@ async def _file_of(row: ListedBundle, registry: BundleRegistry, fetcher: Fetcher
     if file is not None:
         return file
     if is_path(uri):
-        return find_bundle_file(_local_place(app, uri))
+        return find_bundle_file(app.project / expanded(uri))
     fetched = await fetcher.fetch(uri, base=app.project)
     return find_bundle_file(fetched.path)
-
-
-def _local_place(app: App, path: str) -> Path:
-    return app.project / expanded(path)
 
 
 def _included_only(app: App) -> set[str]:

@@ -1,17 +1,26 @@
-"""The sources that a bundle fetches: what its locks pin, and whether the server has something newer."""
+"""`amplifier bundle lock`, and the sources of a bundle: what its lock pins, and whether there is something newer."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from amplifier_foundation.plan.lock_file import BundleLock
+import click
+
+from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
+from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished, options_for
+from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_foundation.plan.lock_file import BundleLock, LockError, differences
 from amplifier_foundation.plan.locks import LockPaths
-from amplifier_foundation.plan.prepare import Composition
+from amplifier_foundation.plan.prepare import Composition, Options, prepare
 from amplifier_foundation.sources.fetched import SourceError
 from amplifier_foundation.sources.git import git_login
 from amplifier_foundation.sources.uri import SourceUri, parse_source, without_secrets
@@ -65,7 +74,7 @@ def fetched_sources(composition: Composition, modules: Iterable[str] | None = No
 async def look_for_newer(
     composition: Composition, sources: Mapping[str, str], project: Path, environ: Mapping[str, str]
 ) -> list[SourceState]:
-    """Return the state of each of these sources, asked for all at the same time; nothing is fetched or changed."""
+    """Return the state of each of these sources, queried concurrently; nothing is fetched or changed."""
     pins = {without_secrets(uri): pin for uri, pin in composition.composed.pins.items()}
     known = {shown: pins[shown]["commit"] if shown in pins else None for shown in sources}
     parsed = {shown: parse_source(uri) for shown, uri in sources.items()}
@@ -101,17 +110,86 @@ async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) 
         outside = [str(project)]
         command = fetch_command(*arguments, environ=environ, options=login.options, outside=outside)
         env = {**fetch_environment(environ, outside=outside), **login.environ}
-        # Not in the project, whose repository would have a say about servers and programs.
+        # Not in the project, whose repository could configure servers and programs.
         result = await run_command(command, timeout=_TIMEOUT, env=env)
     except SourceError as error:
         return None, str(error)
     except CommandTimeoutError:
-        return None, f"git had no answer after {_TIMEOUT:g} s"
+        return None, f"git timed out after {_TIMEOUT:g} s"
     except OSError as error:
         return None, f"git cannot run: {error}"
     if result.returncode != 0:
         said = " ".join(without_secrets(result.output).split())
-        return None, f"git could not ask: {said[-300:] or result.returncode}"
+        return None, f"git ls-remote failed: {said[-300:] or result.returncode}"
     found = {name: commit for commit, name in re.findall(r"^([0-9a-f]{40,64})\t(\S+)$", result.output, re.MULTILINE)}
     commit = next((found[name] for name in names if name in found), None)
     return commit, None if commit else f"the repository has no branch or tag {ref!r}"
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--check", "is_check", is_flag=True, help="Change nothing; exit with 1 when the lock would change.")
+@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+@format_option
+@report_errors
+def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> None:
+    """Write the lock of the bundle NAME (else of the one that runs here): what is pinned stays, what is new is pinned.
+
+    To move pins to newer states, use `amplifier bundle update`.
+
+    \b
+    Examples:
+      amplifier bundle lock
+      amplifier bundle lock --check
+    """
+    composition = compose_bundle(name)
+    bundle, locks = composition.bundle.name, composition.locks
+    before = after = read_pinned(locks, bundle)
+    if is_check:
+        changes = _missing(composition, before)
+    else:
+        finished(_lock(options_for(name, trust=trust), locks))
+        after = read_pinned(locks, bundle)
+        changes = differences(before, after)
+    record = {
+        "bundle": bundle,
+        "lock": str(locks.own),
+        "lock_of_settings": str(locks.added),
+        "sources": {uri: pin._asdict() for uri, pin in after.sources.items()},
+        "changes": changes,
+    }
+    if output_format == "json":
+        print_json(record)
+    else:
+        _print_lock(record, is_check)
+    sys.exit(exits.FAILURE if is_check and changes else exits.OK)
+
+
+def _missing(composition: Composition, before: BundleLock) -> list[str]:
+    """Return what writing the lock now would change, without fetching anything."""
+    wanted = fetched_sources(composition)
+    known = before.sources
+    lines = [f"{uri}: not in the lock" for uri in sorted(wanted.keys() - known.keys())]
+    return lines + [f"{uri}: in the lock, but not used any more" for uri in sorted(known.keys() - wanted.keys())]
+
+
+async def _lock(options: Options, locks: LockPaths) -> None:
+    """Fetch what is not fetched yet and write the locks; raise LockError when they are not written."""
+    prepared = await prepare(options)
+    current_app().warn(prepared.warnings, "note")
+    written = {uri: pin.sha256 for uri, pin in read_pinned(locks, prepared.composed.name).sources.items()}
+    if written != {without_secrets(uri): pin["sha256"] for uri, pin in prepared.composed.pins.items()}:
+        raise LockError(f"{locks.own}: the lock was not written: see the notes above")
+
+
+def _print_lock(record: dict[str, Any], is_check: bool) -> None:
+    for line in record["changes"]:
+        click.echo(plain(line))
+    if not record["sources"] and not record["changes"]:
+        current_app().inform(f"{record['bundle']} fetches nothing: there is nothing to lock")
+    elif not record["changes"]:
+        current_app().inform(f"{record['lock']}: is up to date, {len(record['sources'])} sources")
+    elif is_check:
+        current_app().inform(f"{record['lock']}: would change: run `amplifier bundle lock`")
+    else:
+        current_app().inform(f"{record['lock']}: written, {len(record['sources'])} sources")

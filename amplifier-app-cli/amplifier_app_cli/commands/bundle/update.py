@@ -15,9 +15,8 @@ from amplifier_app_cli.commands.bundle.compose import finished, known_bundles, o
 from amplifier_app_cli.commands.bundle.sources import SourceState, fetched_sources, look_for_newer, read_pinned
 from amplifier_app_cli.failures import exit_code_of, report_errors
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import format_option, print_json, print_table
 from amplifier_app_cli.ui.say import complain
-from amplifier_app_cli.ui.table import table, terminal_width
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.plan.lock_file import differences
 from amplifier_foundation.plan.locks import LockPaths
@@ -26,9 +25,9 @@ from amplifier_foundation.plan.prepare import compose, prepare
 
 @dataclass
 class BundleUpdate:
-    """What there is to do for one bundle, and what came of it."""
+    """The update of one bundle: what is newer, and the result."""
 
-    #: What it was asked for as; None for the one that runs here.
+    #: The given name; None for the bundle that runs here.
     name: str | None
     bundle: str = ""
     lock: str = ""
@@ -61,7 +60,7 @@ class BundleUpdate:
 def update(name: str | None, everything: bool, is_check: bool, yes: bool, trust: bool, output_format: str) -> None:
     """Fetch newer versions of everything the bundle NAME (else the one that runs here) uses, and lock them.
 
-    Which commits change is said before anything is done.
+    Changes are shown before anything is done.
 
     \b
     Examples:
@@ -76,7 +75,7 @@ def update(name: str | None, everything: bool, is_check: bool, yes: bool, trust:
 
 
 def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, trust: bool, output_format: str) -> int:
-    """Look what is newer, say it, ask, do it; return the exit code. One bundle that fails does not stop the others."""
+    """Show what is newer, ask, update; return the exit code. A bundle that fails does not stop the others."""
     app = current_app()
     updates = [BundleUpdate(name) for name in names]
     finished(_look(updates, app))
@@ -100,7 +99,7 @@ def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, tr
 
 
 async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
-    """Compose every bundle as it is now, and ask for its sources."""
+    """Compose every bundle as it is now, and check its sources."""
     for one in updates:
         try:
             composition = await compose(options_for(one.name))
@@ -147,7 +146,7 @@ def _print_newer(updates: Sequence[BundleUpdate], app: App) -> None:
         if source.may_change or source.status == "failed"
     ]
     if rows:
-        click.echo(table(("BUNDLE", "SOURCE", "NOW", "NEWER"), rows, terminal_width()))
+        print_table(("BUNDLE", "SOURCE", "NOW", "NEWER"), rows)
     for one in updates:
         if one.error is None and not one.has_work:
             count = len(one.sources)
@@ -163,7 +162,7 @@ def _print_changes(updates: Sequence[BundleUpdate]) -> None:
 
 
 def short(commit: str | None) -> str:
-    """Return a commit as people write it."""
+    """Return an abbreviated commit."""
     return commit[:12] if commit else "-"
 
 
@@ -171,4 +170,4 @@ def newer_text(source: SourceState) -> str:
     """Return, for people, what a source would become."""
     if source.status == "failed":
         return source.problem or "unknown"
-    return short(source.after) if source.after else "known when it is fetched"
+    return short(source.after) if source.after else "unknown until it is fetched"

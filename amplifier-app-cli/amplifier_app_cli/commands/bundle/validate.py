@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -63,7 +62,7 @@ async def _validated(app: App, path: str, is_part: bool) -> tuple[list[str], lis
     loader = BundleLoader(fetcher, known_bundles(app), app.home, app.project, overrides=overrides)
     warnings: list[str] = []
     try:
-        bundle = await loader.load(str(_place(app, path)), given_by_user=True)
+        bundle = await loader.load(str(app.project / expanded(path)), given_by_user=True)
         warnings += [*bundle.warnings, *fetcher.warnings]
         _resolve_agents(app, bundle, warnings)
     except (BundleError, SourceError) as error:
@@ -71,10 +70,6 @@ async def _validated(app: App, path: str, is_part: bool) -> tuple[list[str], lis
     result = validate(bundle, strict=True) if is_part else validate_completeness(bundle, strict=True)
     warnings += [_placed(bundle, text) for text in result.warnings]
     return [_placed(bundle, text) for text in result.errors], [*dict.fromkeys(warnings)]
-
-
-def _place(app: App, path: str) -> Path:
-    return app.project / expanded(path)
 
 
 def _resolve_agents(app: App, bundle: Bundle, warnings: list[str]) -> None:

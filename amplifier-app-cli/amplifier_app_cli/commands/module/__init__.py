@@ -1,4 +1,4 @@
-"""`amplifier module`: the parts that sessions are made of, where they come from, and whether they keep their word."""
+"""`amplifier module`: list, add, validate and update modules."""
 
 from __future__ import annotations
 

@@ -14,10 +14,9 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished, options_for
 from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_newer, read_pinned
 from amplifier_app_cli.commands.bundle.update import newer_text, short
-from amplifier_app_cli.commands.module.known import ModuleUnknownError
+from amplifier_app_cli.commands.module.list import ModuleUnknownError
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_app_cli.ui.records import format_option, print_json, print_table
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.plan.composed import PinRecord
 from amplifier_foundation.plan.lock_file import LockError, differences
@@ -54,7 +53,7 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
     if is_text:
         rows = [(one.uri, short(one.before), newer_text(one)) for one in states if one.may_change or one.problem]
         if rows:
-            click.echo(table(("SOURCE", "NOW", "NEWER"), rows, terminal_width()))
+            print_table(("SOURCE", "NOW", "NEWER"), rows)
         if not changing:
             app.inform(f"nothing newer ({len(states)} fetched sources)")
     changes: list[str] = []

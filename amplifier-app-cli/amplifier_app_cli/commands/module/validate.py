@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.commands.module.known import ModuleUnknownError
+from amplifier_app_cli.commands.module.list import TYPES, ModuleUnknownError
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import print_json
@@ -21,9 +21,8 @@ from amplifier_app_cli.ui.streams import guarded_stdout
 from amplifier_core.validation import ValidationResult, validator_for
 from amplifier_kit.guard.processes.launch import open_process
 
-_TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")
 #: Words that names of modules start with, and the type each means.
-_WORDS: Final = {**{kind: kind for kind in _TYPES}, "hooks": "hook", "loop": "orchestrator"}
+_WORDS: Final = {**{kind: kind for kind in TYPES}, "hooks": "hook", "loop": "orchestrator"}
 _PACKAGE: Final = "amplifier_module_"
 _PYTEST_SETTINGS: Final = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"
 #: Exit codes of pytest: all passed, some failed.
@@ -32,7 +31,7 @@ _PASSED, _FAILED = 0, 1
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("-t", "--type", "kind", type=click.Choice(_TYPES), help="Its type; by default, what its name says.")
+@click.option("-t", "--type", "kind", type=click.Choice(TYPES), help="Its type; by default, what its name says.")
 @click.option(
     "-o",
     "--output",
@@ -50,7 +49,7 @@ _PASSED, _FAILED = 0, 1
 def validate(path: Path, kind: str | None, output_format: str, is_verbose: bool, is_behavioral: bool) -> None:
     """Check the module at PATH, its folder, its package or a Python file; exit with 1 when it fails.
 
-    The module is imported and mounted on trial, so its code runs.
+    The module is imported and mounted, so its code runs.
 
     \b
     Examples:
@@ -99,10 +98,10 @@ def _checked(kind: str, package: Path) -> ValidationResult:
     try:
         return asyncio.run(validator.validate(package))
     except SystemExit as error:
-        # Its exit status would pass for our verdict.
+        # Its exit status would look like our verdict.
         raise ModuleUnknownError(
-            f"{package}: the module ended the program (SystemExit: {error.code}) instead of being imported and "
-            "mounted: remove the call to sys.exit()"
+            f"{package}: the module called sys.exit({error.code}) instead of being imported and mounted: "
+            "remove that call"
         ) from error
 
 

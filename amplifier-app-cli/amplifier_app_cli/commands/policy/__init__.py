@@ -1,4 +1,4 @@
-"""`amplifier policy`: which rules hold here, what they say of an action, and which ones would spare questions."""
+"""`amplifier policy`: list, explain, check, test and suggest rules."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from amplifier_app_cli.command_tree import Entry, LazyGroup
 _COMMANDS: Final = {
     name: Entry(f"amplifier_app_cli.commands.policy.{target}", summary)
     for name, target, summary in (
-        ("backtest", "backtest:backtest", "Test rules against the actions of past sessions."),
-        ("check", "check:check", "Check policy files."),
+        ("backtest", "history:backtest", "Test rules against the actions of past sessions."),
+        ("check", "list:check", "Check policy files."),
         ("explain", "explain:explain", "Explain why an action is allowed, asked about or denied."),
         ("list", "list:list_rules", "List the rules that apply here."),
         ("revoke", "list:revoke", "Remove a remembered decision."),
-        ("suggest", "suggest:suggest", "Propose rules that would have saved approval requests."),
+        ("suggest", "history:suggest", "Propose rules that would have saved approval requests."),
     )
 }
 

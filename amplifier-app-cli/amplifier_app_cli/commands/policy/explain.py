@@ -1,4 +1,4 @@
-"""`amplifier policy explain`: why something is allowed, asked for or denied, and what would change it."""
+"""`amplifier policy explain`: why an action is allowed, asked about or denied, and what would change that."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ import click
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.policy.load import judgement_record, permissions_in, rule_record
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.layout import folded
+from amplifier_app_cli.ui.layout import folded, terminal_width
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import terminal_width
 from amplifier_foundation.policy.explain import Explanation
 from amplifier_foundation.policy.explain import explain as explain_action
 from amplifier_foundation.policy.permissions import Judgement, known_action, named_details

@@ -1,18 +1,23 @@
-"""`amplifier policy list` and `revoke`: the rules that hold here, and removing one that was remembered."""
+"""`amplifier policy list`, `check` and `revoke`: the rules that apply here, and problems of their files."""
 
 from __future__ import annotations
 
-import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
 
 import click
 
+from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.policy.load import permissions_in, rule_record
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import format_option, print_json, print_table
+from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.policy.permissions import Permissions
-from amplifier_foundation.policy.policy_file import PolicySource
+from amplifier_foundation.policy.policy_file import PolicySource, read_policy_file
 from amplifier_foundation.policy.remembered_rules import RememberedRule, RememberedRules
 from amplifier_kit.guard.policy import Rule
 
@@ -63,55 +68,112 @@ def revoke(rule_id: str, output_format: str) -> None:
     app.inform(f"`{gone.rule}` is removed from {gone.file}")
 
 
-def _rows(
-    permissions: Permissions, remembered: tuple[RememberedRule, ...]
-) -> list[tuple[Rule, str, bool, RememberedRule | None]]:
-    """Return each rule with its scope, whether it counts, and what is known of it when it was remembered."""
+class _Row(NamedTuple):
+    """One rule of the list."""
+
+    rule: Rule
+    scope: str
+    #: What a person reads after the scope.
+    note: str = ""
+    #: Whether the rule has an effect here.
+    counts: bool = True
+    remembered: RememberedRule | None = None
+
+
+def _rows(permissions: Permissions, remembered: tuple[RememberedRule, ...]) -> list[_Row]:
+    """Return the rules, those of sessions first and the floors for bad entries last."""
     by_place = {(str(each.file), each.rule): each for each in remembered}
-    rows: list[tuple[Rule, str, bool, RememberedRule | None]] = [
-        (rule, source.scope, _counts(source, rule), by_place.get((source.origin, rule)))
-        for source in permissions.sources
-        for rule in source.rules
+    rows = [
+        _Row(one.rule, "session", f" {one.session}", remembered=one) for one in remembered if one.scope == "session"
     ]
-    rows += [
-        (floor, f"{source.scope}, for a bad entry", True, None)
-        for source in permissions.sources
-        for floor in source.floors
-    ]
-    of_sessions = [(each.rule, f"session {each.session}", True, each) for each in remembered if each.scope == "session"]
-    return [*of_sessions, *rows]
-
-
-def _counts(source: PolicySource, rule: Rule) -> bool:
-    return source.may_allow or rule.verdict != "allow"
+    for source in permissions.sources:
+        for rule in source.rules:
+            counts = source.may_allow or rule.verdict != "allow"
+            note = "" if counts else ", ignored"
+            rows.append(_Row(rule, source.scope, note, counts, by_place.get((source.origin, rule))))
+    for source in permissions.sources:
+        rows += [_Row(floor, source.scope, ", for a bad entry") for floor in source.floors]
+    return rows
 
 
 def _print(permissions: Permissions, remembered: tuple[RememberedRule, ...]) -> None:
     cells = [
-        (str(rule), scope if counts else f"{scope}, does not count", _where(rule, scope), known.id if known else "")
-        for rule, scope, counts, known in _rows(permissions, remembered)
+        (
+            str(row.rule),
+            row.scope + row.note,
+            "the program" if row.scope == "default" else row.rule.where,
+            row.remembered.id if row.remembered else "",
+        )
+        for row in _rows(permissions, remembered)
     ]
-    click.echo(table(("RULE", "FROM", "WHERE", "ID"), cells, terminal_width()))
-
-
-def _where(rule: Rule, scope: str) -> str:
-    return "the program" if scope == "default" else rule.where
+    print_table(("RULE", "FROM", "WHERE", "ID"), cells)
 
 
 def _print_json(permissions: Permissions, remembered: tuple[RememberedRule, ...]) -> None:
-    print_json(
-        {
-            "project": str(permissions.project),
-            "rules": [
-                rule_record(rule, scope=re.split("[ ,]", scope)[0], counts=counts, id=known.id if known else None)
-                | ({"session": known.session} if known and known.session else {})
-                for rule, scope, counts, known in _rows(permissions, remembered)
-            ],
-            "problems": [{"where": problem.where, "message": problem.message} for problem in permissions.problems],
-        }
-    )
+    rules = []
+    for row in _rows(permissions, remembered):
+        known = row.remembered
+        record = rule_record(row.rule, scope=row.scope, counts=row.counts, id=known.id if known else None)
+        rules.append(record | ({"session": known.session} if known and known.session else {}))
+    problems = [{"where": problem.where, "message": problem.message} for problem in permissions.problems]
+    print_json({"project": str(permissions.project), "rules": rules, "problems": problems})
 
 
 def _hint(app: App, permissions: Permissions) -> None:
     if any(not source.may_allow for source in permissions.sources):
         app.inform("the project is not trusted: its files may only tighten; `amplifier trust` trusts them")
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@format_option
+@report_errors
+def check(files: tuple[Path, ...], output_format: str) -> None:
+    """Check FILES, or every policy file that counts here; exit with 1 when one has a problem.
+
+    Every entry is read, and every rule is tried on its own examples. A bad entry is reported alone and takes no other
+    with it; until it is repaired, actions that it may have been about are asked about.
+
+    \b
+    Examples:
+      amplifier policy check
+      amplifier policy check proposed.yaml --format json
+    """
+    app = current_app()
+    sources = _given_sources(app, files) if files else _all_sources(app)
+    problems = [problem for source in sources for problem in source.problems]
+    if output_format == "json":
+        print_json(
+            {
+                "valid": not problems,
+                "sources": [{"scope": each.scope, "origin": each.origin, "rules": len(each.rules)} for each in sources],
+                "problems": [{"where": problem.where, "message": problem.message} for problem in problems],
+            }
+        )
+    else:
+        _print_check(sources)
+    sys.exit(exits.FAILURE if problems else exits.OK)
+
+
+def _given_sources(app: App, files: tuple[Path, ...]) -> list[PolicySource]:
+    found = []
+    for file in files:
+        source = read_policy_file(app.project / file, "user")
+        if source is None:
+            raise DocumentError(f"{app.project / file}: there is no such file")
+        found.append(source)
+    return found
+
+
+def _all_sources(app: App) -> list[PolicySource]:
+    return [source for source in permissions_in(app, app.project).sources if source.scope != "default"]
+
+
+def _print_check(sources: list[PolicySource]) -> None:
+    if not sources:
+        click.echo("there are no policy files here: the rules of the program apply alone")
+    for source in sources:
+        for problem in source.problems:
+            click.echo(plain(f"{problem.where}: {problem.message}"))
+        fault = counted(len(source.problems), "problem") if source.problems else "valid"
+        click.echo(plain(f"{source.origin}: {fault} ({counted(len(source.rules), 'rule')})"))

@@ -16,10 +16,11 @@ from amplifier_app_cli.commands.settings import parse_value
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.choice import find_entry
 from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, known_provider
-from amplifier_app_cli.providers.plan import environ_with_keys, provider_plan
 from amplifier_app_cli.providers.settings import (
     ModuleMissingError,
     ProviderEntry,
+    environ_with_keys,
+    provider_plan,
     require_module,
     settings_entry,
     write_entry,
@@ -87,7 +88,7 @@ def add(
       amplifier provider add openai --model gpt-5
       amplifier provider add chat-completions --id lab --base-url http://127.0.0.1:9000/v1
 
-    TYPE is one of `amplifier provider list`. At a terminal, what is not given is asked for.
+    TYPE is one of `amplifier provider list`. At a terminal, missing values are prompted for.
     """
     app = editor.app
     type_ = type_ or ask_for_type(app)
@@ -124,7 +125,7 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
       amplifier provider edit mock --priority 10 --project
       amplifier provider edit openai --unset base_url
 
-    NAME is its id, its module, or its short name. At a terminal the model is asked for when nothing else is given.
+    NAME is its id, its module, or its short name. At a terminal, it prompts for the model if no option is given.
     """
     app = editor.app
     key, module, scope = _named(app, name)
@@ -180,7 +181,7 @@ def ask_for_type(app: App) -> str:
 
 
 def with_address(app: App, known: KnownProvider, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration with the address under the key of the provider; a required one is asked for.
+    """Return the configuration with the address under the key of the provider; prompts for a required one.
 
     Without a terminal, a message says what to set.
     """
@@ -200,7 +201,7 @@ def _renamed(known: KnownProvider, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_key(app: App, known: KnownProvider, *, from_stdin: bool, is_given: bool) -> bool:
-    """Make sure that a provider has its key: piped in, set already, or asked for; return whether one was kept now.
+    """Make sure that a provider has its key: piped in, already set, or prompted for; return whether one was stored.
 
     Without a terminal, a message says what to set.
     """

@@ -10,9 +10,9 @@ from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.choice import Choice, ProviderChoiceError, is_in_settings
 from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, short_name
-from amplifier_app_cli.providers.plan import ProviderPlan, provider_plan
+from amplifier_app_cli.providers.settings import ProviderPlan, provider_plan
+from amplifier_app_cli.ui.layout import table, terminal_width
 from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
 
 
 @click.command(name="list")
@@ -65,7 +65,7 @@ def _print(app: App, output_format: str) -> None:
         return
 
     width = terminal_width()
-    # A module that is called as its provider tells a person nothing, and takes room from what does.
+    # Leave out module names that only repeat the provider's.
     with_module = width is None or any(record["module"] != f"provider-{record['id']}" for record in records)
     rows = [
         (

@@ -15,10 +15,9 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.choice import Choice
 from amplifier_app_cli.providers.trial import NotReadyError, ask, models_of, provider_brought_up
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import format_option, print_json, print_list
 from amplifier_app_cli.ui.say import complain, show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
-from amplifier_app_cli.ui.table import table, terminal_width
 
 
 @click.command()
@@ -62,17 +61,11 @@ def models(name: str | None, output_format: str) -> None:
 
     Without NAME they are those of the provider that a run would use.
     """
-    app = current_app()
-    choice, found = _asked(app, name, models_of, output_format)
-    if output_format == "json":
-        print_json([{"provider": choice.provider, **model.model_dump(mode="json")} for model in found])
-        return
-    if not found:
-        app.inform(f"{choice.provider} lists no models")
-        return
-
+    choice, found = _asked(current_app(), name, models_of, output_format)
+    records = [{"provider": choice.provider, **model.model_dump(mode="json")} for model in found]
     rows = [(model.id, model.display_name, model.context_window, model.max_output_tokens) for model in found]
-    click.echo(table(("MODEL", "NAME", "CONTEXT", "OUTPUT"), rows, terminal_width()))
+    headings, empty = ("MODEL", "NAME", "CONTEXT", "OUTPUT"), f"{choice.provider} lists no models"
+    print_list(output_format, records, headings, rows, empty=empty)
 
 
 class _ProviderFailed(Exception):

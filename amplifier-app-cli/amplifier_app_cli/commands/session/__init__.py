@@ -12,13 +12,13 @@ _COMMANDS: Final = {
     name: Entry(f"{__name__}.{target}", summary)
     for name, target, summary in (
         ("list", "list:list_sessions", "List sessions, the most recently active first."),
-        ("show", "show:show", "Show one session: what it used, what it is made of, what came of it."),
-        ("fork", "fork:fork", "Copy a session up to a turn or an event."),
-        ("rename", "rename:rename", "Rename a session."),
+        ("show", "show:show", "Show one session: what it used, what it is made of, what it started."),
+        ("fork", "edit:fork", "Copy a session up to a turn or an event."),
+        ("rename", "edit:rename", "Rename a session."),
         ("export", "export:export", "Write a session to a file or to standard output."),
         ("delete", "delete:delete", "Delete a session and those that it started."),
         ("cleanup", "delete:cleanup", "Delete sessions that have been inactive for long."),
-        ("repair", "repair:repair", "Repair the conversation of a session, or rewind it to where it was intact."),
+        ("repair", "edit:repair", "Repair the conversation of a session, or rewind it to where it was intact."),
         ("restore", "restore:restore", "Restore files that a session has changed."),
     )
 } | {"resume": Entry("amplifier_app_cli.commands.resume:resume", "Resume a session: chat, or answer a prompt.")}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import click
 
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.commands.session.facts import found_session, size_text, title, when
+from amplifier_app_cli.commands.session.facts import found_session, title, when
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.layout import counted
+from amplifier_app_cli.ui.layout import counted, size_text, table, terminal_width
 from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
 from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.cleanup import Cleanup, clean_up
 from amplifier_foundation.sessions.store import SessionStore

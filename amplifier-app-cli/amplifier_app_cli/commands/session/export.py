@@ -31,7 +31,7 @@ _STDOUT: Final = "-"
     "form",
     type=click.Choice(list(_FORMATS)),
     help="md to read, json for metadata and messages, jsonl for messages, tar for all files (log and kept copies of "
-    "files included). Otherwise the ending of FILE tells it, or it is md.",
+    "files included). By default the suffix of FILE decides, else md.",
 )
 @click.option("-o", "--output", metavar="FILE", help="The file or folder to write to; - is standard output.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite FILE.")

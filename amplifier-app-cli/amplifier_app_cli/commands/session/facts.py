@@ -106,16 +106,6 @@ def when_short(moment: datetime | None) -> str:
     return here.strftime("%m-%d %H:%M" if here.year == now.year else "%Y-%m-%d")
 
 
-def size_text(size: int) -> str:
-    """Return a number of bytes in words."""
-    amount = float(size)
-    for unit in ("bytes", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} GB"
-
-
 def short_ids(sessions: Iterable[SessionSummary]) -> dict[str, str]:
     """Return the beginning of each id that no other one has, for people."""
     sessions = list(sessions)

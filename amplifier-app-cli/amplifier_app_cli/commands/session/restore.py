@@ -11,8 +11,7 @@ from amplifier_app_cli.commands.session.facts import found_session, when
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
-from amplifier_app_cli.ui.table import table, terminal_width
+from amplifier_app_cli.ui.records import format_option, print_json, print_table
 from amplifier_foundation.sessions.checkpoints import (
     Checkpoint,
     Checkpoints,
@@ -104,7 +103,7 @@ def _print_list(app: App, session_id: str, known: list[Checkpoint], output_forma
         return
 
     rows = [[one.id, when(one.made), one.turn, one.tool, _state(one), _path(one)] for one in known]
-    click.echo(table(["CHECKPOINT", "TIME", "TURN", "TOOL", "STATE", "FILE"], rows, terminal_width()))
+    print_table(["CHECKPOINT", "TIME", "TURN", "TOOL", "STATE", "FILE"], rows)
 
 
 def _print_plan(app: App, plan: RestorePlan, output_format: str) -> None:

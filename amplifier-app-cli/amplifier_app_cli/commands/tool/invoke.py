@@ -1,12 +1,13 @@
-"""`amplifier tool invoke`: run a tool by hand, under the rules that hold for a model."""
+"""`amplifier tool invoke`: run a tool by hand, with the hooks and policies of a model's call, and log it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
-from typing import Any
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import click
 
@@ -21,7 +22,6 @@ from amplifier_app_cli.commands.tool.mount import (
     running,
     stand_in,
 )
-from amplifier_app_cli.commands.tool.turn import Hearing, InvokeLoop
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.signals import Signals
 from amplifier_app_cli.ui.approval.preview import OwnKeys
@@ -31,9 +31,11 @@ from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_text, print_json
 from amplifier_app_cli.ui.say import complain, show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_core.events import APPROVAL_DENIED, APPROVAL_REQUIRED, TOOL_ERROR, TOOL_POST
 from amplifier_foundation.approvals.answered_by import person_at
 from amplifier_foundation.children import Spawner
 from amplifier_foundation.sessions import SessionRuntime
+from amplifier_kit.engine.loop import Call, Choice, Outcome, Reply, Turn, TurnLoop
 
 
 @click.command()
@@ -54,9 +56,9 @@ from amplifier_foundation.sessions import SessionRuntime
 def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool, output_format: str) -> None:
     """Run the tool NAME once and print what it answers.
 
-    A VALUE is JSON where it can be, else text. What a model would need permission for needs it here too: it is asked
-    for, and without a terminal refused with exit code 3. No model is asked, so none is needed, nor its key. The session
-    is logged like any other.
+    A VALUE is JSON where it can be, else text. Actions need the same permission as for a model: you are asked, and
+    without a terminal the call is denied with exit code 3. No model and no key are needed. The session is logged like
+    any other.
 
     \b
     Examples:
@@ -123,7 +125,7 @@ def _ask_at_terminal(app: App, runtime: SessionRuntime) -> None:
 
 async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     coordinator = runtime.session.coordinator
-    hearing = Hearing(coordinator.hooks)
+    report = CallReport(coordinator.hooks)
     record: dict[str, Any] = {"status": "cancelled", "tool": name, "session_id": runtime.session_id}
     record |= {"log": str(runtime.log_path), "result": None, "error": None}
     with Signals(coordinator.cancellation) as signals:
@@ -137,7 +139,7 @@ async def _run(runtime: SessionRuntime, name: str, arguments: dict[str, Any]) ->
                 signals.closing = True
         except asyncio.CancelledError:
             return signals.exit_code or exits.INTERRUPTED, record
-    code, outcome = _outcome(hearing, content)
+    code, outcome = _outcome(report, content)
     return signals.exit_code or code, {**record, **outcome}
 
 
@@ -149,25 +151,25 @@ async def _executed(runtime: SessionRuntime, name: str) -> str:
         raise SessionFailedError(str(error)) from error
 
 
-def _outcome(hearing: Hearing, content: str) -> tuple[int, dict[str, Any]]:
+def _outcome(report: CallReport, content: str) -> tuple[int, dict[str, Any]]:
     """Return the exit code and the report of the call."""
-    if hearing.error is not None:
-        if hearing.status == "denied" and hearing.asked_because and hearing.denied_by == "kernel":
-            message = f"it needs permission ({hearing.asked_because}), and there is no terminal to ask on"
+    if report.error is not None:
+        if report.status == "denied" and report.asked_because and report.denied_by == "kernel":
+            message = f"it needs permission ({report.asked_because}), and there is no terminal to ask on"
             error = {"type": "approval_needed", "msg": message}
             return exits.APPROVAL_NEEDED, {"status": "approval_needed", "error": error}
-        return exits.FAILURE, {"status": hearing.status, "error": hearing.error}
-    result = hearing.result
+        return exits.FAILURE, {"status": report.status, "error": report.error}
+    result = report.result
     if result is None:  # a hook kept it back
         return exits.FAILURE, {"status": "denied", "error": {"type": "denied", "msg": content}}
     if result.get("success") is False:
-        error = result.get("error") or {"message": str(result.get("output") or "it failed and does not say why")}
+        error = result.get("error") or {"message": str(result.get("output") or "it failed without a message")}
         return exits.FAILURE, {"status": "error", "result": result, "error": error}
     return exits.OK, {"status": "success", "result": result, "error": None}
 
 
 def _print(record: dict[str, Any]) -> None:
-    """Print what the tool answered; a failure that has nothing else to say says it on standard error."""
+    """Print the output of the tool, unless standard error reports the same."""
     output = (record["result"] or {}).get("output")
     if output is not None and output != _why(record):
         click.echo(
@@ -178,3 +180,77 @@ def _print(record: dict[str, Any]) -> None:
 def _why(record: dict[str, Any]) -> str | None:
     error = record["error"]
     return str(error.get("msg") or error.get("message") or record["status"]) if error else None
+
+
+#: After all hooks that may change the data.
+_LAST = 10_000
+
+
+class CallReport:
+    """What the events say about the one call of a session."""
+
+    def __init__(self, hooks: Any) -> None:
+        #: What the tool answered, as hooks left it.
+        self.result: dict[str, Any] | None = None
+        #: Why there is no answer.
+        self.error: dict[str, Any] | None = None
+        self.status = "success"
+        #: Why approval was needed, None when it was not.
+        self.asked_because: str | None = None
+        self.denied_by: str | None = None
+        for event, handler in (
+            (TOOL_POST, self._on_result),
+            (TOOL_ERROR, self._on_error),
+            (APPROVAL_REQUIRED, self._on_question),
+            (APPROVAL_DENIED, self._on_denial),
+        ):
+            hooks.register(event, handler, priority=_LAST, name="app-tool-invoke")
+
+    def _on_result(self, event: str, data: dict[str, Any]) -> None:
+        result = data.get("result")
+        self.result = result if isinstance(result, dict) else {"success": True, "output": result, "error": None}
+
+    def _on_error(self, event: str, data: dict[str, Any]) -> None:
+        error = data.get("error")
+        self.error = error if isinstance(error, dict) else {"type": "error", "msg": str(error)}
+        self.status = str(data.get("status") or "error")
+
+    def _on_question(self, event: str, data: dict[str, Any]) -> None:
+        self.asked_because = str(data.get("reason"))
+
+    def _on_denial(self, event: str, data: dict[str, Any]) -> None:
+        self.denied_by = str(data.get("source"))
+
+
+class InvokeTurn(Turn):
+    """Run one call and end."""
+
+    name: ClassVar[str] = "tool-invoke"
+
+    def __init__(self, settings: Any, memory: Any, call: Call, **parts: Any) -> None:
+        super().__init__(settings, memory, **parts)
+        self._call = call
+
+    async def answer(self, choice: Choice) -> Outcome:
+        """Return the result of the call as text; the conversation gets it as if a model had called it."""
+        call = self._call
+        asked = {"id": call.id, "tool": call.name, "arguments": call.arguments}
+        message = {"role": "assistant", "content": "", "tool_calls": [asked], "metadata": {"synthetic": True}}
+        (done,) = await self._call_tools(Reply("", message, [call]))
+        report = {"role": "assistant", "content": f"The user called {call.name}.", "metadata": {"synthetic": True}}
+        await self.session.store(report)
+        return Outcome(done.content if isinstance(done.content, str) else str(done.content), "success")
+
+
+class InvokeLoop(TurnLoop):
+    """The loop of a session in which the user calls a tool."""
+
+    turn_type: ClassVar[type[Turn]] = InvokeTurn
+
+    def __init__(self, tool: str, arguments: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(config)
+        self._call = Call(f"call-{uuid.uuid4().hex[:16]}", tool, dict(arguments))
+
+    def turn_parts(self) -> tuple[Any, ...]:
+        """Return the call."""
+        return (self._call,)

@@ -7,15 +7,13 @@ from typing import Any
 
 import click
 
-from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.bundle.compose import finished
 from amplifier_app_cli.commands.tool.mount import find_tool, mounted_tools
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import format_option, print_json, print_list
 from amplifier_app_cli.ui.say import show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
-from amplifier_app_cli.ui.table import table, terminal_width
 
 
 @click.command("list")
@@ -34,13 +32,9 @@ def list_tools(bundle: str | None, trust: bool, output_format: str) -> None:
       amplifier tool list --bundle minimal --format json
     """
     tools = _described(bundle, trust)
-    if output_format == "json":
-        print_json(tools)
-    elif not tools:
-        current_app().inform("the bundle has no tools: add one with `amplifier module add`, or name some in the bundle")
-    else:
-        rows = [(one["name"], one["action"], one["description"]) for one in tools]
-        click.echo(table(("NAME", "NEEDS", "DESCRIPTION"), rows, terminal_width(), whole=("NAME",)))
+    rows = [(one["name"], one["action"], one["description"]) for one in tools]
+    empty = "the bundle has no tools: add one with `amplifier module add`, or name some in the bundle"
+    print_list(output_format, tools, ("NAME", "NEEDS", "DESCRIPTION"), rows, empty=empty, whole=("NAME",))
 
 
 @click.command()

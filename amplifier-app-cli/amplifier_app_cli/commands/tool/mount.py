@@ -22,7 +22,7 @@ from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions import SessionRuntime
 from amplifier_foundation.settings.keys import KeyStore
 
-#: What of a plan tools need to be looked at: neither a model nor anybody who listens.
+#: What of a plan tools need to be looked at: neither a model nor hooks.
 _PARTS: Final = ("session", "tools", "agents", "spawn")
 
 
@@ -102,7 +102,7 @@ async def stand_in(coordinator: Any) -> None:
 class _NoModel:
     """A provider without a model."""
 
-    name = "nobody"
+    name = "no-model"
 
     def get_info(self) -> NoReturn:
         self._refuse()
@@ -119,6 +119,6 @@ class _NoModel:
 
     def _refuse(self) -> NoReturn:
         raise ConfigurationError(
-            "a model was asked for, and no provider of this session has a key: `amplifier provider list` shows what "
-            "each needs, `amplifier keys set` keeps one"
+            "a model is needed, and no provider of this session has a key: `amplifier provider list` shows what "
+            "each needs, `amplifier keys set` stores one"
         )

@@ -18,7 +18,7 @@ _GRACE: Final = 2.0
 
 
 class EditorError(Exception):
-    """The editor did not come back with a text; the message says why."""
+    """The editor returned no text; the message says why."""
 
 
 class Lender(Protocol):
@@ -35,11 +35,11 @@ def find_editor(environ: Mapping[str, str]) -> str | None:
 
 
 async def edit_text(text: str, editor: str, lender: Lender, environ: Mapping[str, str]) -> str:
-    """Return a text as it is after `editor` was run on it.
+    """Let the user edit a text with `editor`, and return the result.
 
     The file is in a private temporary folder. The editor runs in that folder and not in the project, where it might
-    obey files such as `.exrc`. Raises EditorError when the editor cannot be started,
-    fails, or leaves no text. One that is cancelled while it runs is ended.
+    obey files such as `.exrc`. Raises EditorError when the editor cannot be
+    started, fails, or leaves no text. If this is cancelled, the editor is terminated.
     """
     import shlex
     import tempfile
@@ -59,7 +59,7 @@ async def edit_text(text: str, editor: str, lender: Lender, environ: Mapping[str
         try:
             return file.read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise EditorError(f"what the editor {editor!r} has left cannot be read: {error}") from error
+            raise EditorError(f"the file that the editor {editor!r} wrote cannot be read: {error}") from error
 
 
 class _Ending(asyncio.SubprocessProtocol):
@@ -123,7 +123,7 @@ class InputProblem(ValueError):
 
 
 def format_input(tool_input: dict[str, Any], *, on_one_line: bool = False) -> str:
-    """Return an input as JSON; nothing in it means something to a terminal."""
+    """Return an input as JSON, without terminal escapes."""
     indent = None if on_one_line else 2
     text = json.dumps(tool_input, ensure_ascii=False, indent=indent)
     return text if plain(text) == text else json.dumps(tool_input, ensure_ascii=True, indent=indent)
@@ -149,7 +149,7 @@ def read(text: str) -> dict[str, Any]:
     except InputProblem:
         raise
     except UnicodeEncodeError as error:
-        raise InputProblem("it holds half a character (a lone surrogate), which cannot be written anywhere") from error
+        raise InputProblem("it contains a lone surrogate, which cannot be encoded") from error
     except (ValueError, RecursionError) as error:
         raise InputProblem(f"it cannot be read: {error}") from error
     if not isinstance(found, dict):
@@ -162,14 +162,14 @@ def input_diff(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     import difflib
 
     old, new = format_input(before).splitlines(), format_input(after).splitlines()
-    return list(difflib.unified_diff(old, new, "asked for", "changed", lineterm="", n=2))
+    return list(difflib.unified_diff(old, new, "requested", "changed", lineterm="", n=2))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise InputProblem(f"the key {key!r} is there twice")
+            raise InputProblem(f"duplicate key {key!r}")
         found[key] = value
     return found
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from amplifier_app_cli.ui.colour import Ink, Tone
+from amplifier_app_cli.ui.layout import columns
 from amplifier_app_cli.ui.plain import visible
-from amplifier_app_cli.ui.table import columns
 from amplifier_kit.awaitable import plain_result
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ class SessionApprovals:
         environ: Mapping[str, str],
         via: str,
     ) -> None:
-        """Become the approval system of a session; `via` tells the log where the person answers."""
+        """Become the approval system of a session; `via` is where the person answers, for the log."""
         self._runtime = runtime
         coordinator = runtime.session.coordinator
-        why = "no one is present to allow it" if person is None else "the user leaves it to somebody else"
+        why = "no one is present to allow it" if person is None else "the user leaves it to another approver"
         self._unattended = Unattended(runtime.pending_calls, self._scrub, why, children.asker)
         self._unattended.connect(coordinator)
         #: The one that pending calls are asked by when they run.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.table import terminal_size
+from amplifier_app_cli.ui.layout import terminal_size
 
 
 class StderrTerminal:

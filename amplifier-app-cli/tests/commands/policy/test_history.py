@@ -26,7 +26,7 @@ def test_suggest(give: Give, asked: Asked) -> None:
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         'allow process.exec command "make"',
-        "  would have spared 3 of 7 questions, such as: make",
+        "  would have saved 3 of 7 approval requests, such as: make",
     ]
     assert 'not proposed: `allow process.exec command "git push"`' in result.stderr
     record = json.loads(give("suggest", "--least", "1", "--format", "json").stdout)

@@ -40,7 +40,7 @@ def test_list_by_source(give: Give, wrote: Wrote) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert any("deny command" in line and f"{user}:2" in line and "user" in line for line in lines)
-    assert any("allow process.exec " in line and "project, does not count" in line for line in lines)
+    assert any("allow process.exec " in line and "project, ignored" in line for line in lines)
     assert any("ask everything" in line and "user, for a bad entry" in line and f"{user}:3" in line for line in lines)
     assert f"problem: {user}:3: unknown key 'comand'" in result.stderr
     assert f"problem: {project}: 1 rule that allows does not count" in result.stderr

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from amplifier_app_cli.commands.session import facts
-from amplifier_app_cli.ui.table import columns
+from amplifier_app_cli.ui.layout import columns
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]

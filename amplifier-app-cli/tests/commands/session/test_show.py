@@ -131,7 +131,7 @@ def test_written_files_are_counted(give: Give, made: Made, project: Path) -> Non
     """A session that has written files says how to take it back."""
     checkpoints = Checkpoints(made(ONE, "x"))
     checkpoints.before_write(project / "f", tool="write_file")
-    assert f"1 time; take it back with: amplifier session restore {ONE}" in give("show", ONE).stdout
+    assert f"1 time; undo with: amplifier session restore {ONE}" in give("show", ONE).stdout
     assert json.loads(give("show", ONE, "--format", "json").stdout)["checkpoints"] == 1
 
 

@@ -240,9 +240,9 @@ def test_what_is_written_is_read_again(tool_input: dict[str, Any]) -> None:
     [
         ("", "line 1, column 1"),
         ('{\n  "a": 1,\n}', "line 3, column 1"),
-        ('{"a": 1, "a": 2}', "'a' is there twice"),
+        ('{"a": 1, "a": 2}', "duplicate key 'a'"),
         ('{"a": NaN}', "NaN is not valid JSON"),
-        ('{"a": "\\ud800"}', "half a character"),
+        ('{"a": "\\ud800"}', "lone surrogate"),
         ("[1]", "this is a list"),
         ('"x"', "this is a text"),
         ("7", "this is a number"),
