@@ -18,8 +18,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     # Imported here: the process that searches without ripgrep loads this package too, and must start fast.
     from amplifier_kit.config import read_config
     from amplifier_module_tool_search.config import SearchConfig
-    from amplifier_module_tool_search.glob import GlobTool
-    from amplifier_module_tool_search.grep import GrepTool
+    from amplifier_module_tool_search.tools import GlobTool, GrepTool
 
     settings = read_config(SearchConfig, config, module="tool-search")
     coordinator.register_contributor("observability.events", "tool-search", lambda: ["tool:progress"])

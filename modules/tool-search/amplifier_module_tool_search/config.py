@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from amplifier_kit.config import Config, Count, Paths, PathText, Seconds, expects
-from amplifier_module_tool_search.globs import name_regex
 
 __all__ = ["EXCLUSIONS", "Engine", "GlobConfig", "GrepConfig", "Limits", "SearchConfig"]
 
@@ -23,6 +22,8 @@ EXCLUSIONS: Final = (
 
 
 def _folder_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    from amplifier_module_tool_search.globs import name_regex
+
     names = tuple(name.strip("/") for name in names)
     for name in names:
         name_regex(name)

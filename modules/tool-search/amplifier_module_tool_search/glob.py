@@ -1,10 +1,10 @@
-"""The tool `glob`."""
+"""Find files by name: what the tool `glob` does when it is called."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from amplifier_module_tool_search.answer import MOST_CHARACTERS, TOO_MUCH
 from amplifier_module_tool_search.calls import GlobCall
@@ -14,41 +14,16 @@ from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.place import Place, readable
 from amplifier_module_tool_search.progress import report_progress
-from amplifier_module_tool_search.tool import SearchTool, check
+from amplifier_module_tool_search.search_base import Search, check
 
 #: Seconds that the listing process gets to write its findings when its time is up.
 _LEEWAY: Final = 2.0
 
 
-class GlobTool(SearchTool):
+class GlobSearch(Search):
     """Find files whose paths match a pattern."""
 
-    name: ClassVar[str] = "glob"
-    description: ClassVar[str] = (
-        "Find files by name with a glob pattern, newest first: *.py for the folder itself, **/*.py for everything "
-        "below it, src/**/*.{ts,tsx}. What .gitignore ignores, and folders like node_modules, .venv or build, are "
-        "left out unless include_ignored is true. Links are neither listed nor followed."
-    )
-    input_schema: ClassVar[dict[str, Any]] = {
-        "type": "object",
-        "properties": {
-            "pattern": {"type": "string", "description": "Pattern for paths below the folder, like **/*.py."},
-            "path": {"type": "string", "description": "Folder to look in; default: the working directory."},
-            "type": {"type": "string", "enum": ["file", "dir", "any"], "description": "What to find; default file."},
-            "exclude": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Patterns of paths to leave out; one without a slash is for names at any depth.",
-            },
-            "include_ignored": {
-                "type": "boolean",
-                "description": "Also find files that are ignored or left out by default; default false.",
-            },
-        },
-        "required": ["pattern"],
-    }
-
-    async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         call = GlobCall.read(given, self._settings.glob)
         place = await self._places.open(self.name, given, call.path, is_seen=call.is_path_shown)
         try:

@@ -1,4 +1,4 @@
-"""The tool `grep`."""
+"""Search the contents of files: what the tool `grep` does when it is called."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from amplifier_module_tool_search.answer import Answer
 from amplifier_module_tool_search.calls import GrepCall
@@ -25,62 +25,13 @@ from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.place import Place
 from amplifier_module_tool_search.progress import report_progress
-from amplifier_module_tool_search.tool import SearchTool, check
+from amplifier_module_tool_search.search_base import Search, check
 
 
-class GrepTool(SearchTool):
+class GrepSearch(Search):
     """Find files and lines that match a regular expression."""
 
-    name: ClassVar[str] = "grep"
-    input_schema: ClassVar[dict[str, Any]] = {
-        "type": "object",
-        "properties": {
-            "pattern": {"type": "string", "description": "Regular expression to search for."},
-            "path": {"type": "string", "description": "File or folder to search; default: the working directory."},
-            "output_mode": {
-                "type": "string",
-                "enum": ["files_with_matches", "content", "count"],
-                "description": "What to return; default files_with_matches.",
-            },
-            "-i": {"type": "boolean", "description": "Ignore case; default false."},
-            "-n": {"type": "boolean", "description": "Line numbers, for output_mode content; default true."},
-            "-A": {"type": "integer", "minimum": 0, "description": "Lines to show after each match (content)."},
-            "-B": {"type": "integer", "minimum": 0, "description": "Lines to show before each match (content)."},
-            "-C": {"type": "integer", "minimum": 0, "description": "Lines to show before and after (content)."},
-            "glob": {
-                "type": "string",
-                "description": "Only files that match, like *.py or src/**/*.{ts,tsx}; !*.min.js for all others.",
-            },
-            "type": {"type": "string", "description": "Only files of a type, like python, rust, js, go, java."},
-            "multiline": {
-                "type": "boolean",
-                "description": "Let a match span lines, and a dot match line breaks; default false.",
-            },
-            "head_limit": {
-                "type": "integer",
-                "minimum": 0,
-                "description": "Return at most this many entries; 0 for all. Default: 200 files or counts, 500 lines.",
-            },
-            "offset": {"type": "integer", "minimum": 0, "description": "Skip this many entries; default 0."},
-            "include_ignored": {
-                "type": "boolean",
-                "description": "Also search files that are ignored or left out by default; default false.",
-            },
-        },
-        "required": ["pattern"],
-    }
-
-    @property
-    def description(self) -> str:
-        return (
-            "Search the contents of files with a regular expression. By default it returns the files that match; "
-            "output_mode content returns the lines, count the number of matching lines of each file. What .gitignore "
-            "ignores, and folders like node_modules, .venv or build, are left out unless include_ignored is true; "
-            f"files larger than {self._settings.grep.max_file_size:,} bytes always are. "
-            "Narrow a search with path, glob or type; page through results with head_limit and offset."
-        )
-
-    async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         call = GrepCall.read(given, self._settings.grep)
         place = await self._places.open(self.name, given, call.path)
         try:

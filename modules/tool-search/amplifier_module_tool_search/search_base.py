@@ -1,46 +1,32 @@
-"""The base class of both tools."""
+"""What both searches share: the place, the engine, and what a search that did not finish means."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from amplifier_core.models import ToolResult
 from amplifier_module_tool_search.child import Ended
 from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.notes import Notes
-from amplifier_module_tool_search.place import ACTION, Place, Places
+from amplifier_module_tool_search.place import Place, Places
 from amplifier_module_tool_search.ripgrep import Ripgrep
 
 
-class SearchTool(ABC):
-    """Run a search and return its result."""
+class Search(ABC):
+    """One of the tools at work; `name` is that of the tool."""
 
-    name: ClassVar[str]
-    #: The action that policy rules name.
-    action: ClassVar[str] = ACTION
-
-    def __init__(self, coordinator: Any, settings: SearchConfig) -> None:
+    def __init__(self, coordinator: Any, settings: SearchConfig, name: str) -> None:
+        self.name = name
         self._coordinator = coordinator
         self._settings = settings
         self._places = Places(coordinator, settings)
         self._ripgrep = Ripgrep(coordinator)
 
-    async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Search; failures are results. When the call is cancelled, the search stops."""
-        try:
-            return ToolResult(success=True, output=await self._search(input if isinstance(input, Mapping) else {}))
-        except SearchError as error:
-            failure = {"message": str(error), "code": error.code}
-        except OSError as error:
-            failure = {"message": f"the search cannot be run: {error}", "code": "search_failed"}
-        return ToolResult(success=False, output=failure["message"], error=failure)
-
     @abstractmethod
-    async def _search(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a call; raise SearchError."""
 
     def _hidden(self, place: Place) -> Hidden | None:
