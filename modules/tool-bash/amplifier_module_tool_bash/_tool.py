@@ -7,8 +7,9 @@ import errno
 import logging
 import os
 from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import ToolResult
 from amplifier_kit.guard.processes import CommandSpec, StartError, command_environment, run
@@ -26,7 +27,9 @@ from amplifier_module_tool_bash._jobs import MOST_JOBS, Jobs
 from amplifier_module_tool_bash._output import OutputFolder, SavedOutput
 from amplifier_module_tool_bash._progress import EVERY, TOOL_PROGRESS, progress
 from amplifier_module_tool_bash._result import failure, finished
-from amplifier_module_tool_bash._safety import Safety
+
+if TYPE_CHECKING:
+    from amplifier_module_tool_bash._safety import Safety
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +54,6 @@ class BashTool:
     def __init__(self, coordinator: Any, settings: BashConfig, *, progress_every: float = EVERY) -> None:
         self._coordinator = coordinator
         self._settings = settings
-        self._safety = Safety(settings)
         self._jobs = Jobs()
         self._progress_every = progress_every
         self._slots = asyncio.Semaphore(settings.max_concurrent) if settings.max_concurrent else nullcontext()
@@ -61,6 +63,13 @@ class BashTool:
         self._outputs: str | None = None
         #: The running calls, each with a future that is done when its command has ended.
         self._calls: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
+
+    @cached_property
+    def _safety(self) -> Safety:
+        # The parser of shell commands takes long to import; the first command does so.
+        from amplifier_module_tool_bash._safety import Safety
+
+        return Safety(self._settings)
 
     @property
     def description(self) -> str:

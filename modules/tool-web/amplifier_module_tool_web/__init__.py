@@ -7,11 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from amplifier_kit.config import read_config
-from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
-from amplifier_module_tool_web.guard import Guard
 from amplifier_module_tool_web.progress import EVENT
 from amplifier_module_tool_web.search import CAPABILITY, WebSearchTool
 
@@ -33,14 +31,13 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     """
     settings = read_config(WebConfig, config, module="tool-web")
     domains = Domains(settings.allowed_domains, settings.blocked_domains)
-    client = Client(Guard(settings.private_hosts, refuse=domains.is_refused))
-    fetch = WebFetchTool(coordinator, settings, client, domains)
+    fetch = WebFetchTool(coordinator, settings, domains)
     await coordinator.mount("tools", fetch, name=fetch.name)
     coordinator.register_contributor("observability.events", "tool-web", lambda: [EVENT])
     coordinator.register_capability(_WAITING, WebSearchTool(coordinator, settings))
     if coordinator.get_capability(CAPABILITY) is not None:
         await on_session_ready(coordinator)
-    return client.aclose
+    return fetch.close
 
 
 async def on_session_ready(coordinator: Any) -> None:

@@ -256,7 +256,7 @@ class World:
         )
         client = Client(guard, self.environ)
         self.clients.append(client)
-        return WebFetchTool(self.coordinator, settings, client, domains)
+        return WebFetchTool(self.coordinator, settings, domains, lambda: client)
 
     async def fetch(self, url: str, config: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """Return the result of one call."""

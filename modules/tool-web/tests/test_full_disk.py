@@ -31,7 +31,7 @@ async def main():
     coordinator.hooks.register("artifact:write", lambda name, data: written.append(data["path"]), name="test")
     settings, domains = read_config(WebConfig, {"timeout": 60}, module="tool-web"), Domains((), ())
     client = Client(Guard((), refuse=domains.is_refused, resolve=resolve, judge=lambda address: True), {})
-    tool = WebFetchTool(coordinator, settings, client, domains)
+    tool = WebFetchTool(coordinator, settings, domains, lambda: client)
     told = []
     for url, name in json.load(sys.stdin):
         written.clear()
