@@ -298,7 +298,7 @@ class ProviderConformance(ConformanceBase):
 
     @pytest.mark.parametrize("value", ["many", -1, 1.5, 10**30, [1]])
     async def test_usage_that_is_no_number_is_an_error(self, rig: MakeRig, value: Any) -> None:
-        """A service that counts in anything but numbers is told so by a code, and the answer is not counted as free."""
+        """Usage with invalid token counts fails with an error code, and the answer is not counted as free."""
         one = await rig(Said(output_tokens=value), max_retries=0)
         with pytest.raises(InvalidUsageError) as raised:
             await one.provider.complete(ask())

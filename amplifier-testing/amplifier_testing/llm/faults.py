@@ -141,7 +141,7 @@ class FaultConformance(ConformanceBase):
             assert one.event("llm:stream_aborted")["error"]["type"] == expected.__name__
 
     async def test_a_retry_that_works(self, rig: MakeRig) -> None:
-        """After a broken stream the next attempt streams under an id of its own, and only it is kept."""
+        """After a broken stream the next attempt streams under a new id, and only that one is kept."""
         one = await rig(_whole(self.wire).cut(self.wire.first_text), Said())
         response = await one.provider.complete(ask())
         assert response.text == "Hello world"
@@ -195,7 +195,7 @@ class FaultConformance(ConformanceBase):
         assert len(one.server.requests) == 1
 
     async def test_at_most_so_many_at_once(self, rig: MakeRig) -> None:
-        """`max_concurrent_requests` holds for all providers of one account, and waiting is told."""
+        """`max_concurrent_requests` holds for all providers of one account, and waiting emits an event."""
         one = await rig(self.wire.reply(Said()).slow(0.02), max_concurrent_requests=2)
         answers = await asyncio.gather(*(one.provider.complete(ask()) for _ in range(6)))
         assert [answer.text for answer in answers] == ["Hello world"] * 6

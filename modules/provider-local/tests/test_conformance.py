@@ -105,7 +105,7 @@ class _Local(ConformanceBase):
         "test_an_unknown_price_is_not_zero": "The engine runs on this machine and costs nothing.",
         "test_a_refusal_is_an_error": "The engine has no filter that could stop an answer.",
         "test_models": "Models are files, so the engine is not asked for them: test_provider.py lists them.",
-        "test_listing_models_fails_the_same_way": "Models are files, so there is nobody to refuse.",
+        "test_listing_models_fails_the_same_way": "Models are files, so no request can be refused.",
     }
 
     def make(self, url: str, config: dict[str, Any], coordinator: MockCoordinator) -> LocalProvider:
@@ -127,7 +127,7 @@ class TestProvider(_Local, ProviderConformance):
         return self.wire.reply(said)
 
     async def test_images(self, rig: MakeRig) -> None:
-        """A model that cannot see is told that there is an image."""
+        """A model without vision reads that there is an image."""
         image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
         one = await rig(Said())
         await one.provider.complete(ask({"role": "user", "content": [image]}))
