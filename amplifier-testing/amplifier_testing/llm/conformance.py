@@ -297,7 +297,7 @@ class ProviderConformance(ConformanceBase):
             assert usage.cache_read_tokens == 600
 
     @pytest.mark.parametrize("value", ["many", -1, 1.5, 10**30, [1]])
-    async def test_usage_that_is_no_number_is_an_error(self, rig: MakeRig, value: Any) -> None:
+    async def test_invalid_usage_is_an_error(self, rig: MakeRig, value: Any) -> None:
         """Usage with invalid token counts fails with an error code, and the answer is not counted as free."""
         one = await rig(Said(output_tokens=value), max_retries=0)
         with pytest.raises(InvalidUsageError) as raised:
@@ -390,7 +390,7 @@ class ProviderConformance(ConformanceBase):
         await one.provider.close()
         assert (await one.provider.complete(ask())).text == "Hello world"
 
-    async def test_arguments_that_are_no_json(self, rig: MakeRig) -> None:
+    async def test_arguments_that_are_not_json(self, rig: MakeRig) -> None:
         """A call whose arguments cannot be read is asked for once more, and then is an error."""
         one = await rig(self.broken_call())
         with pytest.raises(InvalidToolCallError, match="look"):

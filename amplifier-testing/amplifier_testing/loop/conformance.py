@@ -332,7 +332,7 @@ class LoopConformance:
         assert repaired["repair_count"] == 1
         assert repaired["repairs"] == [{"tool_call_id": "x", "tool_name": "gone", "kind": "missing_result"}]
 
-    async def test_ids_used_again_are_told_apart(self) -> None:
+    async def test_reused_ids_are_distinguished(self) -> None:
         """A model that gives every call the same id still gets a history in which each call has its own."""
         rig = LoopRig(
             call(("same", "work", {})), call(("same", "work", {"n": 2})), say("done"), tools=[PlainTool("work")]

@@ -217,7 +217,7 @@ def test_a_folder_that_cannot_be_made_does_not_stop_the_session(
     assert caplog.text.count("cannot be written") == 1
 
 
-def test_a_deleted_file_is_written_anew(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_deleted_file_is_rewritten(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """When the file or its folder is deleted, the next message writes all of it again."""
     history: list[Message] = []
     transcript = Transcript(path, history=lambda: history)

@@ -78,7 +78,7 @@ async def test_a_model_that_never_answers(make_rig: Any) -> None:
 
 
 @pytest.mark.parametrize("moment", ["PreToolUse", "PostToolUse"])
-async def test_a_spent_budget_asks_nobody(make_rig: Any, moment: str) -> None:
+async def test_an_exhausted_budget_sends_no_request(make_rig: Any, moment: str) -> None:
     """When the budget is used up the model is not asked, and what waits for its answer does not happen."""
 
     class Budget:

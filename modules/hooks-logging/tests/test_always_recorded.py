@@ -64,7 +64,7 @@ async def test_the_audit_is_recorded_whatever_is_configured(config: dict[str, An
     assert written == {*AUDIT, *noise}
 
 
-async def test_a_pattern_that_covers_the_audit_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_pattern_that_covers_the_audit_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     """One warning, in the log and to the program, names the pattern and the event that is recorded all the same."""
     with caplog.at_level(logging.WARNING):
         coordinator, records = await recording({"exclude_events": ["llm:*", "tool:*"]})

@@ -55,7 +55,7 @@ async def test_a_mistake_is_named_when_the_module_mounts(key: str, value: Any, e
     assert str(caught.value) == f"hooks-logging: config key {key!r} must be {expected}, got {value!r}"
 
 
-async def test_unknown_keys_are_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unknown_keys_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     """A misspelt key is ignored, but not silently."""
     await mount(MockCoordinator(), {"exclude_event": [], "priority": 1})
     assert "unknown config key 'exclude_event': did you mean 'exclude_events'?" in caplog.text

@@ -151,7 +151,7 @@ async def test_the_record_is_schema_v1() -> None:
     assert second["lvl"] == "DEBUG"
 
 
-async def test_payloads_that_are_no_objects() -> None:
+async def test_payloads_that_are_not_objects() -> None:
     """Nothing, text and lists are recorded too."""
     coordinator, records = await recording()
     for data in (None, "text", [1, 2]):

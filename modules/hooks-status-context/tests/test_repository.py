@@ -194,7 +194,7 @@ async def test_names_and_subjects_cannot_break_out(repository: Any) -> None:
     assert all(line.isprintable() for line in lines)
 
 
-async def test_a_name_that_is_no_text(repository: Any) -> None:
+async def test_a_file_name_in_another_encoding(repository: Any) -> None:
     """A file name in another encoding is shown with a mark in place of what cannot be read."""
     name = str(repository.path).encode() + b"/caf\xe9"
     with open(name, "wb"):

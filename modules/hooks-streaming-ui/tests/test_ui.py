@@ -173,7 +173,7 @@ async def test_the_number_of_lines_is_configured(
     assert len([line for line in lines if line.startswith("    ")]) == 2 * shown_lines
 
 
-async def test_failures_are_told_apart(make_session: MakeSession, make_stream: MakeStream) -> None:
+async def test_failures_are_distinguished(make_session: MakeSession, make_stream: MakeStream) -> None:
     """A result that is a failure, a tool that crashes and a tool that is not there each say so."""
     calls = [("say", {"fail": "no such file"}), ("say", {"crash": "boom"}), ("sing", {})]
     lines = await shown(make_session, make_stream(), {"calls": calls}, {"text": "Done."})

@@ -124,7 +124,7 @@ async def test_nothing_to_say_is_said_with_nothing(coordinator: MockCoordinator)
 
 
 @pytest.mark.parametrize("state", [None, [], {}, "text", [1, None, "x"]], ids=str)
-async def test_a_state_that_is_no_list_of_todos_is_left_out(coordinator: MockCoordinator, state: Any) -> None:
+async def test_a_state_that_is_not_a_list_of_todos_is_ignored(coordinator: MockCoordinator, state: Any) -> None:
     """Whatever stands in `todo_state`, the request goes on."""
     await mount(coordinator, {})
     coordinator.todo_state = state  # type: ignore[attr-defined]

@@ -116,7 +116,7 @@ async def test_caches(rig: MakeRig) -> None:
     assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (700, 600, 300)
 
 
-async def test_rate_limits_are_told(rig: MakeRig) -> None:
+async def test_rate_limits_are_reported(rig: MakeRig) -> None:
     """The limits of the response's headers are in the event."""
     headers = {"anthropic_ratelimit_requests_limit": "50", "anthropic_ratelimit_requests_remaining": "49"}
     one = await rig(Said(headers=headers))
@@ -190,7 +190,7 @@ async def test_schemas_by_tool(rig: MakeRig) -> None:
         assert "output_config" not in body
 
 
-async def test_retired_models_are_told_once(
+async def test_retired_models_are_reported_once(
     rig: MakeRig, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That a model will be gone is said once per process."""

@@ -32,7 +32,7 @@ def test_every_variable_is_listed() -> None:
     assert set(re.findall(r"\bAZURE_\w+", README)) == set(re.findall(r'"(AZURE_\w+)"', sources))
 
 
-def test_every_event_is_told() -> None:
+def test_the_readme_explains_every_event() -> None:
     """Every event of the provider's own is explained."""
     assert [event for event in RESPONSES_EVENTS if f"`{event}`" not in README] == []
 

@@ -36,7 +36,7 @@ class TestProvider(_Gemini, ProviderConformance):
         """Say that a call was malformed, as the service does instead of sending it."""
         return Reply.stream([sse({"candidates": [{"index": 0, "finishReason": "MALFORMED_FUNCTION_CALL"}]})])
 
-    async def test_arguments_that_are_no_json(self, rig: MakeRig) -> None:
+    async def test_arguments_that_are_not_json(self, rig: MakeRig) -> None:
         """Gemini only says that a call was malformed; it is asked for once more, and then it is an error."""
         one = await rig(self.broken_call())
         with pytest.raises(InvalidToolCallError, match="MALFORMED_FUNCTION_CALL"):

@@ -152,7 +152,7 @@ async def test_a_child_that_died_is_replaced(make: Make, pid_of: Pid) -> None:
     assert await pid_of(provider) not in (None, first, *killed)
 
 
-async def test_a_broken_connection_is_no_dead_child(make: Make, pid_of: Pid) -> None:
+async def test_a_broken_connection_does_not_kill_the_child(make: Make, pid_of: Pid) -> None:
     """A child that still answers is kept when a connection to it broke, and no connection is used twice."""
     provider = make()
     await provider.complete(ask())

@@ -67,7 +67,7 @@ async def test_without_the_weights(pretended: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["nothing", "folder", "text", "empty", "old"])
-async def test_files_that_are_no_models(pretended: Path, tmp_path: Path, what: str) -> None:
+async def test_files_that_are_not_models(pretended: Path, tmp_path: Path, what: str) -> None:
     """A file that is no model is a typed error that names the file and the setting."""
     path = tmp_path / "a file.gguf"
     contents = {"text": b"hello", "empty": b"", "old": b"GGUF\x01" + bytes(30)}
@@ -189,7 +189,7 @@ def test_a_demanded_tool_is_never_left_out(pretended: Path) -> None:
     assert "<tool_call>" in body["grammar"]
 
 
-async def test_being_lean_is_told_once(no_engine: None) -> None:
+async def test_being_lean_is_reported_once(no_engine: None) -> None:
     """That the model gets less than the session has for it is said, once."""
     coordinator: MockCoordinator = MockCoordinator()
     told: list[dict[str, Any]] = []

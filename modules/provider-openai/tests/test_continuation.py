@@ -74,8 +74,8 @@ async def test_not_beyond_what_the_request_allows(rig: MakeRig) -> None:
     assert len(one.server.requests) == 1
 
 
-async def test_a_call_is_made_anew(rig: MakeRig) -> None:
-    """A call that was cut is taken back and made anew, with all the room there is."""
+async def test_a_cut_call_is_generated_again(rig: MakeRig) -> None:
+    """A call that was cut is withdrawn and generated again, with the full output limit."""
     part = WIRE.function("c1", "look", '{"where": "he', status="incomplete")
     one = await rig(_cut(WIRE.message("I look."), part), Said((), calls=(("c2", "look", {"where": "here"}),)))
     response = await one.provider.complete(ask("x", tools=("look",)))
@@ -100,7 +100,7 @@ async def test_a_call_that_just_stops(rig: MakeRig, is_listed: bool) -> None:
     assert one.events("provider:retry") == []
 
 
-async def test_thinking_is_made_anew(rig: MakeRig) -> None:
+async def test_cut_thinking_is_generated_again(rig: MakeRig) -> None:
     """Thinking that led to nothing is not sent back, neither now nor later: the service would refuse it."""
     lost = WIRE.reasoning(["Hm."], item_id="rs_1", encrypted_content="e1")
     found = [WIRE.reasoning(["Aha."], item_id="rs_2", encrypted_content="e2"), WIRE.message("b")]

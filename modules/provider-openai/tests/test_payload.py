@@ -154,7 +154,7 @@ def test_the_rest() -> None:
     assert "metadata" not in _payload(ask())
 
 
-def test_stop_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_is_reported_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """The service has no stop sequences, which is said once per process."""
     monkeypatch.setattr("amplifier_kit.llm.responses.request._warned", set())
     with caplog.at_level(logging.WARNING):

@@ -23,7 +23,7 @@ def test_every_key_is_listed() -> None:
     assert "`model`" in README
 
 
-def test_every_event_is_told() -> None:
+def test_the_readme_explains_every_event() -> None:
     """Every event of the provider's own is explained."""
     assert [event for event in RESPONSES_EVENTS if f"`{event}`" not in README] == []
 

@@ -108,8 +108,8 @@ async def test_a_patch_and_its_results(rig: MakeRig) -> None:
         assert sent[1] == {"type": "apply_patch_call_output", "call_id": "c1", "status": status, "output": output}
 
 
-async def test_calls_that_nobody_can_answer(rig: MakeRig, caplog: pytest.LogCaptureFixture) -> None:
-    """A call of a kind that no tool of ours takes is told, and not passed over in silence."""
+async def test_unsupported_kinds_of_calls_are_reported(rig: MakeRig, caplog: pytest.LogCaptureFixture) -> None:
+    """A call of a kind that no tool supports is reported instead of being dropped silently."""
     shell = {"type": "local_shell_call", "id": "l1", "call_id": "c", "status": "completed"}
     one = await rig(WIRE.stream([({**shell, "action": {"type": "exec", "command": ["ls"], "env": {}}}, [])]))
     with caplog.at_level(logging.WARNING):
@@ -245,7 +245,7 @@ async def test_any_json(rig: MakeRig) -> None:
     assert (form["schema"], form["strict"]) == ({"type": "object"}, False)
 
 
-async def test_rate_limits_are_told(rig: MakeRig) -> None:
+async def test_rate_limits_are_reported(rig: MakeRig) -> None:
     """The limits of the response's headers are in the event."""
     headers = {"x_ratelimit_limit_requests": "50", "x_ratelimit_remaining_requests": "49"}
     one = await rig(Said(headers=headers))

@@ -154,7 +154,7 @@ async def test_moving_without_a_change(desk: Any, project: Path) -> None:
     assert desk.tree() == {"b/c": b"x\r\ny"}
 
 
-async def test_moving_what_is_no_text(desk: Any, project: Path) -> None:
+async def test_moving_a_binary_file(desk: Any, project: Path) -> None:
     """A binary file can be moved, byte by byte; with lines to change, it is refused as ever."""
     (project / "a.png").write_bytes(b"\x89PNG\0\xff")
     await desk.done(patch=_patch("*** Update File: a.png", "*** Move to: img/b.png"))
@@ -188,7 +188,7 @@ async def test_moving_twice_keeps_the_mode(desk: Any, project: Path) -> None:
         (_patch("*** Delete File: a", "-a"), "line 3"),
     ],
 )
-async def test_wrong_patches_are_told(desk: Any, patch: str, word: str) -> None:
+async def test_invalid_patches_are_reported(desk: Any, patch: str, word: str) -> None:
     """A patch that cannot be read is refused with the line that is wrong."""
     code, message = await desk.refused(patch=patch)
     assert code == "invalid_patch"

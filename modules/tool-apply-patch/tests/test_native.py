@@ -139,7 +139,7 @@ async def test_what_is_not_there(desk: Any, project: Path) -> None:
         {"patch": 3},
     ],
 )
-async def test_wrong_input_is_told(desk: Any, wrong: dict[str, Any]) -> None:
+async def test_invalid_input_is_reported(desk: Any, wrong: dict[str, Any]) -> None:
     """Input that makes no sense is a failure, and nothing happens."""
     assert (await desk.refused(**wrong))[0] == "invalid_input"
     assert desk.tree() == {}

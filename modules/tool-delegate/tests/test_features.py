@@ -101,8 +101,8 @@ async def test_wrong_config_is_refused(world: Any, config: dict[str, Any], key: 
         await world.open(config)
 
 
-async def test_unknown_config_is_told(world: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """A key that does not exist is told, on every level, and does no harm."""
+async def test_unknown_config_is_reported(world: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """An unknown key is reported on every level, and otherwise ignored."""
     with caplog.at_level(logging.WARNING):
         await world.open({"setting": {}, "features": {"x": {}, "session_resume": {"on": 1}}, "settings": {"y": 1}})
     for key in ("setting", "features.x", "features.session_resume.on", "settings.y"):

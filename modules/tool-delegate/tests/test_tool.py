@@ -179,8 +179,8 @@ async def test_what_is_wrong_with_the_input(world: Any, given: dict[str, Any], c
     assert data["error"]["type"] == code
 
 
-async def test_input_that_is_no_object(world: Any) -> None:
-    """A model that sends no object is told what is missing."""
+async def test_input_that_is_not_an_object(world: Any) -> None:
+    """A model that sends anything but an object reads what is missing."""
     await world.open()
     assert "'instruction' is missing" in (await world.tool.execute(["x"])).output
 

@@ -139,7 +139,7 @@ async def test_unknown_encodings_take_ascii(desk: Any, project: Path) -> None:
         ({"old_string": "\n", "new_string": "\r\n"}, "no_change"),
     ],
 )
-async def test_wrong_input_is_told(desk: Any, project: Path, wrong: dict[str, Any], code: str) -> None:
+async def test_invalid_input_is_reported(desk: Any, project: Path, wrong: dict[str, Any], code: str) -> None:
     """Equal texts, empty ones and missing ones are refused, and the file stays."""
     (project / "f").write_bytes(b"a\r\n")
     assert (await desk.refused("edit_file", file_path="f", **wrong))[0] == code

@@ -176,7 +176,7 @@ async def test_missing_files_and_their_likes(desk: Any, project: Path) -> None:
         {"file_path": "a", "limit": True},
     ],
 )
-async def test_wrong_input_is_told(desk: Any, wrong: dict[str, Any]) -> None:
+async def test_invalid_input_is_reported(desk: Any, wrong: dict[str, Any]) -> None:
     """Input that makes no sense is a failure that names the key."""
     code, message = await desk.refused("read_file", **wrong)
     assert code == "invalid_input"

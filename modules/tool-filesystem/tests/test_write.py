@@ -70,7 +70,7 @@ async def test_the_encoding_is_kept(desk: Any, project: Path, mark: bytes, encod
         assert encoding.upper() in result["warning"]
 
 
-async def test_an_older_encoding_that_changes_is_told(desk: Any, project: Path) -> None:
+async def test_a_change_of_encoding_is_reported(desk: Any, project: Path) -> None:
     """A file that was not UTF-8 and becomes it is said to; one that was, or gets nothing but ASCII, needs no word."""
     (project / "old").write_bytes("Grüße".encode("latin-1"))
     assert "warning" not in await desk.done("write_file", file_path="old", content="Hello")
@@ -134,7 +134,7 @@ async def test_what_cannot_be_written_down(desk: Any, project: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{}, {"file_path": "a"}, {"file_path": "a", "content": 3}, {"content": "x"}])
-async def test_wrong_input_is_told(desk: Any, project: Path, wrong: dict[str, Any]) -> None:
+async def test_invalid_input_is_reported(desk: Any, project: Path, wrong: dict[str, Any]) -> None:
     """Input that makes no sense is a failure, and nothing is written."""
     assert (await desk.refused("write_file", **wrong))[0] == "invalid_input"
     assert os.listdir(project) == []

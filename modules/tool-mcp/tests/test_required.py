@@ -43,8 +43,8 @@ async def test_the_request_starts_what_was_not(make_session: Callable[[], Sessio
     await session.told("connected")
 
 
-async def test_what_is_left_out_is_told(session: Session, odd: Odd, project: Path) -> None:
-    """Servers of a project that nobody trusts are an event, and are not started."""
+async def test_servers_of_an_untrusted_project_are_reported(session: Session, odd: Odd, project: Path) -> None:
+    """Servers of an untrusted project are reported by an event, and not started."""
     (project / ".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "touch", "args": ["ran"]}}}')
     await session.open({})
     told = await session.told("ignored")

@@ -136,7 +136,7 @@ async def test_http_server_down(session: Session, web: Any) -> None:
         pytest.fail(session.everything_said())
 
 
-async def test_names_that_fit_two_servers_are_told(session: Session, odd: Any) -> None:
+async def test_clashing_tool_names_are_reported(session: Session, odd: Any) -> None:
     """Of two servers with the same tool names one keeps them; the new names of the other's tools are reported."""
     await session.open({"odd_x": odd(), "odd.x": odd()})
     await session.told("connected", 2)

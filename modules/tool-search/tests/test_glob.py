@@ -157,7 +157,7 @@ async def test_what_makes_no_sense(glob: Call, write: Write, given: dict[str, An
     assert result.error["code"] == code
 
 
-async def test_names_that_are_no_utf8(glob: Call, write: Write) -> None:
+async def test_names_that_are_not_utf8(glob: Call, write: Write) -> None:
     """A name with bytes that are no UTF-8 is shown with its bytes."""
     write({"\udcff.txt": ""})
     result = await glob("?.txt")

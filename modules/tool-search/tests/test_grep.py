@@ -182,7 +182,7 @@ async def test_a_binary_file_that_was_named(grep: Call, write: Write) -> None:
     assert "binary" in result.output["notes"][0]
 
 
-async def test_names_that_are_no_utf8(grep: Call, write: Write) -> None:
+async def test_names_that_are_not_utf8(grep: Call, write: Write) -> None:
     """A name with bytes that are no UTF-8 is shown with its bytes, and can be stored."""
     write({"\udcff.txt": "foo\n", "é\nx": "foo\n"})
     result = await grep("foo")

@@ -78,7 +78,9 @@ async def test_every_kind_of_link_is_seen(grep: Call, asked: Asked, project: Pat
     assert len(asked) == 1
 
 
-async def test_nobody_is_asked_twice(grep: Call, glob: Call, asked: Asked, write: Write, outside: Path) -> None:
+async def test_there_is_one_question_per_call(
+    grep: Call, glob: Call, asked: Asked, write: Write, outside: Path
+) -> None:
     """What the input shows already, inside or outside, has been decided about with the call."""
     write({"src/a": "foo\n"})
     assert (await grep("foo", path="src")).output["files"] == ["src/a"]

@@ -211,7 +211,9 @@ async def test_a_pipe_in_place_of_the_rules(make_tools: MakeTools, write: Write,
 
 
 @pytest.mark.parametrize("version", ["ripgrep 12.1.1", "rg 0.2 - another program", "", "ripgrep"])
-async def test_what_is_no_ripgrep_is_not_used(make_tools: MakeTools, write: Write, fake_rg: Any, version: str) -> None:
+async def test_a_program_that_is_not_ripgrep_is_not_used(
+    make_tools: MakeTools, write: Write, fake_rg: Any, version: str
+) -> None:
     """A program of that name that is too old, or something else, is passed over."""
     write({"a": "foo\n"})
     fake_rg("echo nonsense; exit 0", version)

@@ -74,7 +74,7 @@ def test_skills_are_found_at_any_depth_and_in_order(project: Path, skill: Any) -
         (b"---\nname: x\ndate: 2024-99-99\ndescription: y\n---\n", 2, "malformed YAML: ValueError"),
     ],
 )
-def test_a_file_that_is_no_skill_is_reported_and_hides_no_other(
+def test_an_invalid_skill_file_is_reported_and_hides_no_other(
     project: Path, skill: Any, content: bytes, line: int, problem: str
 ) -> None:
     """The report starts with file and line, and the others are there."""
@@ -193,7 +193,7 @@ def test_a_pipe_is_no_skill(project: Path) -> None:
     assert "is not a regular file" in problem
 
 
-def test_a_folder_of_that_name_is_no_skill(project: Path, skill: Any) -> None:
+def test_a_folder_in_place_of_a_skill_file_is_reported(project: Path, skill: Any) -> None:
     """A folder called SKILL.md is reported, hides no other skill, and leaves no file open."""
     skill(project / ".amplifier/skills", "good")
     folder = project / ".amplifier/skills/odd/SKILL.md"

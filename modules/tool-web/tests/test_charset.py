@@ -47,7 +47,7 @@ def test_which_characters(data: bytes, content_type: str, expected: str) -> None
     "name",
     ["rot13", "zlib", "hex", "base64", "unicode_escape", "idna", "punycode", "utf-7", "nothing", "undefined", "."],
 )
-def test_codecs_that_are_no_character_sets(name: str) -> None:
+def test_codecs_that_are_not_character_sets(name: str) -> None:
     """A page cannot choose a codec of Python that does something else."""
     assert decode(b"+AGE- \\x61 61", f"text/plain; charset={name}") == "+AGE- \\x61 61"
 

@@ -48,7 +48,7 @@ def test_values_that_make_no_sense(key: str, value: Any) -> None:
         read_config(WebConfig, {key: value}, module="tool-web")
 
 
-def test_unknown_keys_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    """A key that nobody knows is ignored with a warning."""
+def test_unknown_keys_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """An unknown key is ignored with a warning."""
     assert read_config(WebConfig, {"timout": 3}, module="tool-web") == WebConfig()
     assert "timout" in caplog.text

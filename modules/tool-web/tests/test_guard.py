@@ -171,7 +171,7 @@ async def test_further_addresses_are_refused() -> None:
 
 
 @pytest.mark.parametrize("answer", [["not an address"], [""], ["127.0.0.1%lo"]])
-async def test_what_is_no_address_is_refused(answer: list[str]) -> None:
+async def test_an_invalid_address_is_refused(answer: list[str]) -> None:
     """A resolver that answers nonsense opens nothing."""
     with pytest.raises(AddressRefusedError):
         await Guard(resolve=Answers(answer)).addresses(Endpoint("a.example", 80))

@@ -159,7 +159,7 @@ async def test_cleanup_closes_every_connection(site: Any) -> None:
 
 
 @pytest.mark.parametrize("config", [{"timeout": "soon"}, {"allowed_domains": ["http://x"]}, {"working_dir": "\0"}])
-async def test_a_wrong_config_is_told_when_mounting(config: dict[str, Any]) -> None:
+async def test_an_invalid_config_fails_the_mount(config: dict[str, Any]) -> None:
     """Nothing is mounted with a config that cannot be meant."""
     coordinator = MockCoordinator()
     with pytest.raises(ValueError, match="tool-web"):
