@@ -19,7 +19,7 @@ from typing import Any
 from measured import lower_quartile, measuring, show
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.usage import SessionBudget
+from amplifier_foundation.usage.budget import SessionBudget
 from amplifier_kit.engine.usage import require_allowance
 
 TARGET_MS = 0.005

@@ -20,7 +20,8 @@ from typing import Any
 
 from document import table
 
-from amplifier_kit.engine.context import BaseContext, ContextConfig
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 TARGET_MS = 50.0
 #: What a request may take: a model with a small window, a usual one, and a large one.

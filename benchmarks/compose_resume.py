@@ -62,7 +62,7 @@ def make_session(folder: Path, turns: int) -> Path:
     """Run a session of so many turns, and return where it lies."""
     from amplifier_foundation.paths import Home
     from amplifier_foundation.plan.prepare import Options, prepare
-    from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     (folder / "bundle.yaml").write_text(BUNDLE)
     answer = {"text": "The answer is in the notes, on the second page. " * 20}
@@ -82,8 +82,9 @@ async def resume_time(session: Path) -> tuple[float, int]:
     """Return how long it takes until a saved session is ready for a prompt, and how many messages it has."""
     from amplifier_foundation.paths import Home
     from amplifier_foundation.plan.prepare import Options, compose
-    from amplifier_foundation.sessions import SessionRuntime, load_session
     from amplifier_foundation.sessions.prepare_saved import prepare_saved
+    from amplifier_foundation.sessions.resume import load_session
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     home = Home(session.parents[3])
     await compose(Options(home, Path.cwd()))  # imports what is needed

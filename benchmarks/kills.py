@@ -34,7 +34,7 @@ ROTATE_AT = 8_000_000
 
 def write_until_killed(folder: Path, seed: int) -> None:
     """Write lines for ever and say after each one, on standard output, which number it had."""
-    from amplifier_kit.log import SessionLog
+    from amplifier_kit.log.writer import SessionLog
 
     chance = random.Random(seed)
     log = SessionLog(folder, verify=True, max_bytes=ROTATE_AT)
@@ -105,7 +105,7 @@ def kill_once(session: Session, seconds: float, seed: int) -> int:
 
 def inspect(session: Session, tally: Tally) -> None:
     """Look at what a kill left, and note what is wrong."""
-    from amplifier_kit.log import verify_log
+    from amplifier_kit.log.verify import verify_log
 
     report = verify_log(session.folder)
     tally.faults += [f"{problem.kind}: {problem.text}" for problem in report.problems]
@@ -146,7 +146,8 @@ def run(kills: int, seed: int, folder: Path) -> Tally:
 
 def finish(session: Session | None, tally: Tally) -> None:
     """Continue a session once more, in peace, and see that the log is whole."""
-    from amplifier_kit.log import SessionLog, verify_log
+    from amplifier_kit.log.verify import verify_log
+    from amplifier_kit.log.writer import SessionLog
 
     if session is None:
         return

@@ -79,7 +79,8 @@ class Row(TypedDict):
 
 def events_per_second(batches: int) -> float:
     """Write batches of records to a fresh log each, force them to disk, and return the upper quartile of the rates."""
-    from amplifier_kit.log import SessionLog, read_log
+    from amplifier_kit.log.reader import read_log
+    from amplifier_kit.log.writer import SessionLog
 
     record = {
         "ts": "2026-01-01T12:00:00.000000+00:00",
@@ -109,7 +110,8 @@ async def added_to_a_turn(batches: int) -> float:
     from compat.scenarios.module_factory import write_session_modules
 
     from amplifier_core import AmplifierSession
-    from amplifier_kit.log import SessionLog, read_log
+    from amplifier_kit.log.reader import read_log
+    from amplifier_kit.log.writer import SessionLog
     from amplifier_module_hooks_logging import mount, on_session_ready
 
     class Loop:

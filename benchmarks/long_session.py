@@ -98,7 +98,7 @@ async def run_turns(folder: Path, turns: int, marks: int) -> list[Mark]:
     """Run the turns of one session and return `marks` looks at it, evenly spread, the first one after warm-up."""
     from amplifier_foundation.paths import Home
     from amplifier_foundation.plan.prepare import Options, prepare
-    from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     write_project(folder)
     sys.path.insert(0, str(folder / "tool"))

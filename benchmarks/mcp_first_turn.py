@@ -75,7 +75,7 @@ def plan(servers: Any, delay_ms: int, folder: Path) -> dict[str, Any]:
 async def first_turn(name: str, delay_ms: int, folder: Path) -> tuple[float, float]:
     """Return how long a session takes to start and for its first turn, in milliseconds."""
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     prepared = Prepared.from_plan(plan(SERVERS[name], delay_ms, folder), folder / "home", folder, name="first")
     start = time.perf_counter()

@@ -25,7 +25,9 @@ from typing import Any
 from document import ROOT, circumstances, table, write_section
 from exits import HEADING
 
-from amplifier_kit.engine.loop import LoopConfig, LoopMemory, Turn
+from amplifier_kit.engine.loop.config import LoopConfig
+from amplifier_kit.engine.loop.model_call import LoopMemory
+from amplifier_kit.engine.loop.turn import Turn
 from amplifier_kit.engine.pairing import check_pairing, repair_pairing, tool_call_ids
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 

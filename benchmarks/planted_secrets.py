@@ -127,7 +127,7 @@ async def run(folder: Path, garden: Garden, scenario: str, prompts: list[str]) -
     """Run the session as applications do, and return what reached whom."""
     from amplifier_core.llm_errors import LLMError
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     sys.path.insert(0, str(folder / "modules"))
     (folder / "project").mkdir(exist_ok=True)

@@ -19,7 +19,8 @@ from typing import Any
 
 from measured import lower_quartile, measuring, show
 
-from amplifier_kit.guard.policy import Rule, RuleSet, facts
+from amplifier_kit.guard.policy.facts import facts
+from amplifier_kit.guard.policy.rules import Rule, RuleSet
 
 TARGET_MS = 1.0
 JUDGEMENTS = 100

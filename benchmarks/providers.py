@@ -29,8 +29,9 @@ from document import ROOT, table
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
 from amplifier_core.testing import MockCoordinator  # noqa: E402
-from amplifier_kit.llm import LLMCall, LLMProvider, read_conversation  # noqa: E402
 from amplifier_kit.llm.client import plain_stream  # noqa: E402
+from amplifier_kit.llm.provider import LLMProvider  # noqa: E402
+from amplifier_kit.llm.request import LLMCall, read_conversation  # noqa: E402
 from amplifier_testing.llm import (  # noqa: E402
     AnthropicWire,
     ChatWire,

@@ -107,7 +107,7 @@ def sizes(folder: Path) -> dict[Path, int]:
 
 def look(session: Path) -> Seen:
     """Return what is on disk of a session whose process is gone."""
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     seen = Seen()
     try:
@@ -148,7 +148,7 @@ def resume(folder: Path, session: Path, seen: Seen, found: Found) -> None:
     """Load a killed session, run its next turn, and note what does not hold."""
     from amplifier_foundation.sessions.resume import load_session
     from amplifier_foundation.sessions.transcript import load_history
-    from amplifier_kit.log import verify_log
+    from amplifier_kit.log.verify import verify_log
 
     before = {path.name: path.read_bytes() for path in session.iterdir() if path.is_file()}
     loaded = load_session(session)

@@ -141,7 +141,9 @@ def kill_once(folder: Path, delay: float) -> Found:
 
 def inspect(session: Path, acknowledged: int, found: Found) -> None:
     """Read the log of a killed run, then reopen and append to it, and note everything that does not hold."""
-    from amplifier_kit.log import SessionLog, read_log, verify_log
+    from amplifier_kit.log.reader import read_log
+    from amplifier_kit.log.verify import verify_log
+    from amplifier_kit.log.writer import SessionLog
 
     torn: list[object] = []
     lines = list(read_log(session, torn.append))

@@ -21,8 +21,10 @@ from typing import Any
 
 from measured import lower_quartile, measuring, show
 
-from amplifier_kit.guard.processes import CommandSpec, Output, run
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.processes.running_command import CommandSpec, run
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
 TARGET_MS = 30.0
 COMMAND = ("/bin/sh", "-c", "echo ran")

@@ -54,10 +54,10 @@ PLAN: dict[str, Any] = {
 
 async def times(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
     """Return how long children and the same sessions by themselves took, in milliseconds."""
-    from amplifier_foundation.children import Spawner
+    from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.children.plan import child_plan
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     prepared = Prepared.from_plan(PLAN, folder / "home", folder, name="spawn", instruction="You are the first.")
     agent = PLAN["agents"]["explorer"]
@@ -123,9 +123,9 @@ def at_work(commands: Path) -> list[int]:
 
 async def stop_time(folder: Path, what: Stopping) -> float:
     """Return how long it takes until all children and their commands are over, in milliseconds."""
-    from amplifier_foundation.children import Spawner
+    from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     commands = Path(tempfile.mkdtemp(dir=folder))
     script = commands.with_suffix(".json")

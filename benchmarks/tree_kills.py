@@ -107,9 +107,10 @@ def plan(folder: Path, *, is_resumed: bool) -> dict[str, Any]:
 
 async def play(folder: Path, *, is_resumed: bool) -> None:
     """Run the tree in this process, or take it up."""
-    from amplifier_foundation.children import Spawner
+    from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.sessions import SessionRuntime, load_session
+    from amplifier_foundation.sessions.resume import load_session
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     add_tool()
     prepared = Prepared.from_plan(plan(folder, is_resumed=is_resumed), folder / "home", folder, name="tree")
@@ -129,7 +130,7 @@ async def play(folder: Path, *, is_resumed: bool) -> None:
 
 def requests_by_session(place: Path) -> dict[str, int]:
     """Return how often each session has asked its model."""
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     return {
         folder.name: sum(line.event == "llm:request" for line in read_log(folder, on_torn=lambda torn: None))
@@ -177,7 +178,7 @@ def _is_done(folder: Path) -> bool:
 
 def check(place: Path, done: set[str], before: dict[str, int], found: Found) -> None:
     """Look at a tree that was taken up."""
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     after = requests_by_session(place)
     for name in done:

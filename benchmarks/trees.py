@@ -105,9 +105,9 @@ def plan(folder: Path) -> dict[str, Any]:
 
 async def run(folder: Path, options: argparse.Namespace) -> Counted:
     """Start all children of one session."""
-    from amplifier_foundation.children import Spawner
+    from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     counted = Counted()
     prepared = Prepared.from_plan(plan(folder), folder / "home", folder, name="trees")
@@ -145,7 +145,7 @@ async def _many_at_once(counted: Counted, spawn: Any, count: int, pace: float) -
 
 def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
     """Look at what a child has left."""
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     if not folder.is_dir():
         return  # stopped before it began

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.engine.loop import Turn, TurnLoop
+from amplifier_kit.engine.loop.turn import Turn, TurnLoop
 from amplifier_testing.llm import ModelServer, Said
 from amplifier_testing.loop.fakes import ListContext, ScriptedProvider, call, say
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_kit.guard import authorization
 
 ROOT = Path(__file__).resolve().parent.parent

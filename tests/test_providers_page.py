@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from amplifier_app_cli.providers.known import KNOWN
-from amplifier_kit.llm import ProviderConfig
+from amplifier_kit.llm.config import ProviderConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "providers.md"

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplifier_core.models import HookResult
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_testing.loop.fakes import ListContext, PlainTool, ScriptedProvider, call, say
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from amplifier_app_cli.ui.approval.session import SessionApprovals
     from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.prompt.user_input import UserInput
-    from amplifier_foundation.sessions import SessionRuntime
     from amplifier_foundation.sessions.origin import ChildFacts
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
 
 class SessionView(Protocol):
@@ -161,8 +161,8 @@ class SessionApp:
     # -- connecting --
 
     def _runtime(self) -> SessionRuntime:
-        from amplifier_foundation.children import Spawner
-        from amplifier_foundation.sessions import SessionRuntime
+        from amplifier_foundation.children.capabilities import Spawner
+        from amplifier_foundation.sessions.runtime import SessionRuntime
 
         return SessionRuntime(
             self.parts.prepared,

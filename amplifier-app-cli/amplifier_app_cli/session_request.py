@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.plan.prepare import Options
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.sessions import SavedSession
+    from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.settings.settings import Settings
 
 _SAFE_MODE: Final = "safe mode: the minimal bundle, without your settings, modules, hooks, agents and tools"

@@ -12,7 +12,7 @@ from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.origin import ChildFacts
-    from amplifier_foundation.usage import UsageAccount
+    from amplifier_foundation.usage.account import UsageAccount
 
 _SPAWNED = ("delegate:agent_spawned", "task:agent_spawned")
 

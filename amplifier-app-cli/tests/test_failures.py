@@ -14,7 +14,7 @@ from amplifier_app_cli.ui.records import format_option
 from amplifier_core.llm_errors import RateLimitError
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.delivery import SystemPromptMissingError
-from amplifier_foundation.sessions import ModulesMissingError
+from amplifier_foundation.sessions.plan import ModulesMissingError
 from amplifier_kit.log.files import SessionLogBusy
 
 

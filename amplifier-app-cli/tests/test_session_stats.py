@@ -8,7 +8,7 @@ import pytest
 
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.usage import UsageAccount
+from amplifier_foundation.usage.account import UsageAccount
 
 
 def _connected() -> tuple[Any, SessionStats]:

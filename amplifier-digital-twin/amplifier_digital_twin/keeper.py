@@ -359,7 +359,8 @@ def _write_to(log: Path) -> None:
     import atexit
 
     from amplifier_kit.guard.private_files import open_private, write_unmasked
-    from amplifier_kit.guard.redaction import RedactingStream, process_redactor
+    from amplifier_kit.guard.redaction.redactor import process_redactor
+    from amplifier_kit.guard.redaction.stream import RedactingStream
 
     descriptor = open_private(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
     reader, writer = os.pipe()

@@ -153,14 +153,14 @@ def process_environment(plan: Mapping[str, Any], environ: Mapping[str, str]) -> 
 
 
 async def _run_job(job: Mapping[str, Any]) -> str:
-    from amplifier_foundation.children import Spawner
+    from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.plan.import_path import hold
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.prompt.mention_resolver import MentionResolver
-    from amplifier_foundation.sessions import SessionRuntime
     from amplifier_foundation.sessions.metadata import load_metadata
     from amplifier_foundation.sessions.origin import ChildFacts, Origin
     from amplifier_foundation.sessions.permissions import SessionPermissions
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
     home, project, namespaces = Home.find(), Path(job["project"]), dict(job["namespaces"])
     packages = tuple(map(Path, job["package_paths"]))

@@ -9,7 +9,7 @@ from amplifier_foundation.bundles.bundle import BundleError, BundleNotFoundError
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, compose, prepare
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.sources.fetched import OfflineError
 
 PART = "bundle: {name: part}\ntools: [{module: tool-todo}]\n"

@@ -277,7 +277,9 @@ def _without(given: Mapping[str, Any], keys: tuple[str | int, ...]) -> dict[str,
 
 def _shown(keys: tuple[str | int, ...], value: Any) -> str:
     """Return a value for a message, cut and without secrets."""
-    from amplifier_kit.guard.redaction import MASK, Redactor, is_secret_name
+    from amplifier_kit.guard.redaction.field_names import is_secret_name
+    from amplifier_kit.guard.redaction.prefilter import MASK
+    from amplifier_kit.guard.redaction.redactor import Redactor
 
     if any(is_secret_name(str(key)) for key in keys):
         return MASK

@@ -320,7 +320,7 @@ def test_nothing_of_what_is_typed_in_a_chat_is_on_disk(
 ) -> None:
     """The history of a project is masked by the writer, even when the chat forgets to."""
     from amplifier_app_cli.chat.prompt_input import ProjectHistory
-    from amplifier_kit.guard.redaction import remember_secrets
+    from amplifier_kit.guard.redaction.redactor import remember_secrets
 
     remember_secrets([planter.in_keys, planter.in_environment])
     history = ProjectHistory(leaky.home / "projects" / "some" / "repl_history", lambda text: text)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 KILLS = 20
 

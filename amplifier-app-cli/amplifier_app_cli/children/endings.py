@@ -230,7 +230,7 @@ def _tail(path: Path, size: int) -> tuple[list[bytes], bool]:
 
 
 def _reports_in(folder: Path) -> dict[str, Ending]:
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     found: dict[str, Ending] = {}
     try:

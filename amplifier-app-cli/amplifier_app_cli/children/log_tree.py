@@ -30,7 +30,7 @@ from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.metadata import SessionSummary
-    from amplifier_kit.log import LogLine
+    from amplifier_kit.log.reader import LogLine
 
 
 class Call(NamedTuple):
@@ -188,7 +188,7 @@ def lines_of(top: LogNode) -> Iterator[TreeLine]:
 
 
 def _lines(node: LogNode) -> Iterator[LogLine]:
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     return read_log(node.folder, on_torn=lambda torn: None) if node.folder is not None else iter(())
 
@@ -197,7 +197,7 @@ def _scan(node: LogNode) -> None:
     """Read the log of a session."""
     from amplifier_foundation.sessions.log import is_running
     from amplifier_foundation.usage.history import record_of
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     def on_torn(torn: Any) -> None:
         node.torn += 1

@@ -342,7 +342,8 @@ def _programs(app: App) -> Iterator[Finding]:
 
 def _sandbox(app: App, program: str) -> Finding:
     """Try the sandbox: many systems have the program but do not permit it to work."""
-    from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+    from amplifier_kit.guard.sandbox.config import SandboxConfig
+    from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
     status = Sandbox(SandboxConfig(), app.project, hidden=[app.home.path]).status
     if status.is_active:

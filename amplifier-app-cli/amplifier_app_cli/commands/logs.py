@@ -25,7 +25,8 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home, current_project
 from amplifier_foundation.sessions.metadata import SessionSummary
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_kit.log import LogLine, read_log, verify_log
+from amplifier_kit.log.reader import LogLine, read_log
+from amplifier_kit.log.verify import verify_log
 
 _SHOWN = 100
 

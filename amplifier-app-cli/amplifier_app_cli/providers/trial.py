@@ -53,7 +53,7 @@ async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple
     from amplifier_core import AmplifierSession
     from amplifier_core.events import MODULE_LOAD_FAILED
     from amplifier_foundation.plan.import_path import hold
-    from amplifier_foundation.sessions import ModulesMissingError
+    from amplifier_foundation.sessions.plan import ModulesMissingError
     from amplifier_foundation.settings.plan import expand_plan
     from amplifier_foundation.sources.module_resolver import PreparedModules
 

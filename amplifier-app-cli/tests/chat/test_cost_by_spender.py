@@ -11,7 +11,7 @@ from amplifier_app_cli.chat.commands.info import cost
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.usage import SessionBudget
+from amplifier_foundation.usage.budget import SessionBudget
 
 USAGE = {"input_tokens": 900, "output_tokens": 100, "cost_usd": "0.25"}
 

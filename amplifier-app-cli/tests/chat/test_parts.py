@@ -21,8 +21,8 @@ from amplifier_app_cli.ui.layout import columns, duration, one_line, summarize_i
 from amplifier_app_cli.ui.spending import price_text, usage_line
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.prompt import UserInput
-from amplifier_foundation.usage import UsageAccount
+from amplifier_foundation.prompt.user_input import UserInput
+from amplifier_foundation.usage.account import UsageAccount
 from amplifier_kit.engine.usage import UsageRecord
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_app_cli.children.endings import EndingReader
 from amplifier_foundation.children.results import save_result
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 
 def _log(folder: Path, *events: tuple[str, dict[str, Any]]) -> Path:

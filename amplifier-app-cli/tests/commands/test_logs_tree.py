@@ -17,7 +17,7 @@ from amplifier_app_cli.children.log_tree import lines_of, read_tree
 from amplifier_app_cli.commands.logs import logs
 from amplifier_foundation.paths import Home
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 Give = Callable[..., Result]
 Write = Callable[..., Path]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli import signals
-from amplifier_kit.log import read_log
+from amplifier_kit.log.reader import read_log
 
 #: Does not let anything else run until it may go on, as long as it can be interrupted and as long as it cannot.
 _BLOCKING = """\

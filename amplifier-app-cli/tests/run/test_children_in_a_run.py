@@ -14,7 +14,7 @@ import pytest
 
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_core.hooks import HookRegistry
-from amplifier_foundation.usage import UsageAccount
+from amplifier_foundation.usage.account import UsageAccount
 from amplifier_kit.engine.usage import UsageRecord
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]

@@ -9,7 +9,7 @@ import pytest
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.ui.spending import usage_line
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.usage import UsageAccount
+from amplifier_foundation.usage.account import UsageAccount
 
 _STRANGE = ["many", True, -5, 1.5, float("nan"), float("inf"), 10**30, [], None]
 

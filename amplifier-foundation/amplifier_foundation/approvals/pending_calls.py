@@ -356,7 +356,8 @@ async def run_answered(coordinator: Any, pending: PendingCalls, calls: Sequence[
 
 
 async def _run(coordinator: Any, call: PendingCall) -> str:
-    from amplifier_kit.engine.loop import Call, run_calls
+    from amplifier_kit.engine.loop.reply import Call
+    from amplifier_kit.engine.loop.tool_calls import run_calls
 
     await _report_answers(coordinator, call)
     if call.answer == "deny":

@@ -25,7 +25,7 @@ from amplifier_foundation.usage.history import current_facts, total_cost
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.tasks import run_bounded, run_to_end
 from amplifier_kit.engine.usage import UsageRecord
-from amplifier_kit.log import SessionLogBusy
+from amplifier_kit.log.files import SessionLogBusy
 
 if TYPE_CHECKING:
     from amplifier_core.cancellation import CancellationToken

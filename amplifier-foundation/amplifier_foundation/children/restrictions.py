@@ -209,7 +209,7 @@ def _rule_entries(rules: Any) -> list[Any]:
 def _restricts(entry: Any) -> bool:
     """Return whether an entry allows nothing."""
     from amplifier_foundation.policy.policy_file import translate_published
-    from amplifier_kit.guard.policy import parse_rules
+    from amplifier_kit.guard.policy.rule_parser import parse_rules
 
     rules, _ = parse_rules(translate_published(entry), lambda index, key: "")
     return all(rule.verdict != "allow" for rule in rules)

@@ -114,7 +114,7 @@ _KINDS: Final[dict[str, type]] = {
 
 def differences(recorded: Composed, current: Composed) -> list[str]:
     """Return, in readable lines and without secrets, how what a session was made of differs from what there is now."""
-    from amplifier_kit.guard.redaction import Redactor
+    from amplifier_kit.guard.redaction.redactor import Redactor
 
     lines: list[str] = []
     for what, was, would_be in (
@@ -168,7 +168,7 @@ def _address(uri: str, addresses: list[str]) -> str:
 
 
 def _is_masked(value: Any) -> bool:
-    from amplifier_kit.guard.redaction import MASK, PII_MASK
+    from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
 
     if isinstance(value, list):
         return any(map(_is_masked, value))
@@ -181,7 +181,7 @@ def _fits(masked: str, text: Any) -> bool:
     """Return whether a text is the masked one but for what was masked."""
     import re
 
-    from amplifier_kit.guard.redaction import MASK, PII_MASK
+    from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
 
     if not isinstance(text, str):
         return False
@@ -262,7 +262,7 @@ def _pin(pin: PinRecord) -> str:
 def _shown(leaves: Mapping[str, Any], key: str) -> str:
     if key not in leaves:
         return "not set"
-    from amplifier_kit.guard.redaction import Redactor
+    from amplifier_kit.guard.redaction.redactor import Redactor
 
     name = key.rpartition(".")[2]
     text = repr(Redactor([]).scrub({name: leaves[key]}).value[name])

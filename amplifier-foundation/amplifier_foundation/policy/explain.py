@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from amplifier_foundation.policy.permissions import Judgement, Permissions, known_action, named_details
-from amplifier_kit.guard.policy import Rule, facts
+from amplifier_kit.guard.policy.facts import facts
+from amplifier_kit.guard.policy.rules import Rule
 
 
 class Explanation(NamedTuple):

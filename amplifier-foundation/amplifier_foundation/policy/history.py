@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from amplifier_foundation.policy.permissions import Judgement, Permissions
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 if TYPE_CHECKING:
-    from amplifier_kit.log import LogLine
+    from amplifier_kit.log.reader import LogLine
 
 #: What happened: it ran unasked, somebody was asked, rules denied it, or it ran and nobody judged it.
 Then = Literal["allowed", "asked", "denied", "unjudged"]
@@ -88,7 +88,7 @@ def read_past(sessions: Iterable[tuple[Path, Path]]) -> Past:
 
 def read_session(past: Past, folder: Path, project: Path) -> None:
     """Add what one session did, by its log; what cannot be read goes into the problems."""
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     reading = _Reading(folder.name, project)
     torn: list[Any] = []

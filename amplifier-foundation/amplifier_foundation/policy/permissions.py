@@ -21,9 +21,10 @@ from amplifier_foundation.policy.policy_file import (
     with_readable,
 )
 from amplifier_foundation.policy.protected_files import as_writing, guards
-from amplifier_kit.guard.policy import Decision, Facts, Problem, Rule, RuleSet, Verdict, facts, suggest
-from amplifier_kit.guard.policy.facts import KNOWN_TOOLS
+from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, Facts, facts
 from amplifier_kit.guard.policy.paths import compiled
+from amplifier_kit.guard.policy.rule_parser import Problem
+from amplifier_kit.guard.policy.rules import Decision, Rule, RuleSet, Verdict, suggest
 
 #: How strict a verdict is; no verdict is a denial.
 STRICTNESS: Final[Mapping[Verdict | None, int]] = {"allow": 0, "ask": 1, "deny": 2, None: 2}

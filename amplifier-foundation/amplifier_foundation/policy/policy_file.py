@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from amplifier_foundation.documents import Document, Unreadable, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
 from amplifier_foundation.paths import Home
-from amplifier_kit.guard.policy import Problem, Rule, parse_rules
+from amplifier_kit.guard.policy.rule_parser import Problem, parse_rules
+from amplifier_kit.guard.policy.rules import Rule
 from amplifier_kit.guard.private_files import read_regular
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.yaml_edit import Draft
-    from amplifier_kit.guard.policy import Example
+    from amplifier_kit.guard.policy.rules import Example
 
 POLICY_FILE: Final = "policy.yaml"
 LOCAL_POLICY_FILE: Final = "policy.local.yaml"
@@ -312,7 +313,7 @@ def append_rules(path: Path, entries: list[dict[str, Any]]) -> bool:
     A missing file is created for its owner alone. Raises PolicyFileError, also for an entry with a secret.
     """
     from amplifier_foundation.yaml_edit import edit_file
-    from amplifier_kit.guard.redaction import process_redactor
+    from amplifier_kit.guard.redaction.redactor import process_redactor
 
     if any(process_redactor().scrub(entry).value != entry for entry in entries):
         raise PolicyFileError(f"{path}: a rule that holds a secret is not kept: use a pattern that leaves it out")

@@ -10,10 +10,10 @@ from typing import Any, Final
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.policy_file import policy_files
 from amplifier_kit.guard.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
-from amplifier_kit.guard.policy import Facts, Rule
-from amplifier_kit.guard.policy.facts import KNOWN_TOOLS
+from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, Facts
 from amplifier_kit.guard.policy.paths import escaped
 from amplifier_kit.guard.policy.repositories import git_command
+from amplifier_kit.guard.policy.rules import Rule
 from amplifier_kit.guard.policy.segments import HOLE
 
 _WRITE: Final = "filesystem.write"

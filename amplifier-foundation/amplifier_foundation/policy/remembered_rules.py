@@ -17,7 +17,7 @@ from amplifier_foundation.policy.policy_file import (
     remove_rule,
     rule_entry,
 )
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 if TYPE_CHECKING:
     from amplifier_foundation.trust.store import Trust
@@ -188,7 +188,7 @@ def _said(rule: Rule) -> tuple[Any, ...]:
 
 
 def _is_entry_of(entry: Any, remembered: RememberedRule) -> bool:
-    from amplifier_kit.guard.policy import parse_rules
+    from amplifier_kit.guard.policy.rule_parser import parse_rules
 
     rules, problems = parse_rules([entry], lambda index, key: "")
     return not problems and _id(remembered.file, rules[0]) == remembered.id

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from amplifier_foundation.prompt.instructions import repository_root
 from amplifier_foundation.prompt.mention_resolver import MentionError, MentionResolver, is_credential
 from amplifier_foundation.prompt.text_files import IsHidden, TextFile, TextFiles, read_bytes, readable_name
-from amplifier_kit.guard.files import FileError, Place, reach
+from amplifier_kit.guard.files.place import FileError, Place, reach
 
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.mentions import find_mentions
-from amplifier_kit.guard.files import FileError, Place, Roots, open_file
+from amplifier_kit.guard.files.place import FileError, Place, Roots, open_file
 
 __all__ = ["MAX_ENTRIES", "MAX_FILE_BYTES", "TextFile", "TextFiles", "UnusableFileError", "read_bytes", "readable_name"]
 

@@ -20,8 +20,8 @@ from amplifier_foundation.sessions.index import folder_names
 from amplifier_foundation.sessions.log import is_running, lock_session
 from amplifier_foundation.sessions.metadata import SessionSummary, last_activity
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_kit.log import BlobStore, SessionLogBusy
-from amplifier_kit.log.files import LogFiles, LogLock
+from amplifier_kit.log.blobs import BlobStore
+from amplifier_kit.log.files import LogFiles, LogLock, SessionLogBusy
 
 __all__ = [
     "ASIDE",

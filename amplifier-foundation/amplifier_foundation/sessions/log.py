@@ -23,7 +23,8 @@ from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
 
 if TYPE_CHECKING:
-    from amplifier_kit.log import LogLine, SessionLog, TornLine
+    from amplifier_kit.log.reader import LogLine, TornLine
+    from amplifier_kit.log.writer import SessionLog
 
 logger = logging.getLogger(__name__)
 
@@ -260,7 +261,7 @@ class Placed:
 
 def read_outline(location: Path) -> Outline:
     """Read a session's log, which may be growing; lines without a record are reported in `problems`."""
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     outline = Outline()
 
@@ -339,8 +340,8 @@ def copy_events(source: Path, target: Path, lines: int, *, session_id: str, pare
     change, so that they are hard links. A missing blob is reported, and missing in the copy too. Raises OSError when
     something cannot be written.
     """
-    from amplifier_kit.log import LogReader
     from amplifier_kit.log.files import LogFiles
+    from amplifier_kit.log.reader import LogReader
 
     files = LogFiles(target)
     copied = CopiedEvents()
@@ -400,7 +401,7 @@ class _Blobs:
     """Copy the blobs that lines refer to, directly or through other blobs, from one folder to another."""
 
     def __init__(self, source: Path, target: Path, copied: CopiedEvents) -> None:
-        from amplifier_kit.log import BlobStore
+        from amplifier_kit.log.blobs import BlobStore
 
         self._source = BlobStore(source)
         self._target = BlobStore(target)
@@ -409,7 +410,7 @@ class _Blobs:
 
     def copy(self, value: Any) -> None:
         """Copy everything that a value refers to."""
-        from amplifier_kit.log import BlobError
+        from amplifier_kit.log.blobs import BlobError
         from amplifier_kit.log.record import decode
         from amplifier_kit.log.references import BLOB, references
 
@@ -504,8 +505,8 @@ def end_log(log: SessionLog, folder: Path) -> None:
 
 def missing_ends(folder: Path) -> list[dict[str, Any]]:
     """Return the records that end what a session's log has begun; raises OSError and ValueError."""
-    from amplifier_kit.log import read_log
     from amplifier_kit.log.open_work import TRACKED, OpenWork
+    from amplifier_kit.log.reader import read_log
     from amplifier_kit.log.record import IDS
 
     ends: list[dict[str, Any]] = []

@@ -125,7 +125,8 @@ def update_metadata(
 
 def default_scrub() -> Scrub:
     """Return the masking for writers without a session: by key, by pattern, and by environment."""
-    from amplifier_kit.guard.redaction import Redactor, known_secrets, live_values_from_env, process_redactor
+    from amplifier_kit.guard.redaction.known_values import live_values_from_env
+    from amplifier_kit.guard.redaction.redactor import Redactor, known_secrets, process_redactor
 
     process_redactor()  # so that all its secrets are known
     redactor = Redactor((*live_values_from_env(os.environ), *known_secrets()))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.sessions.permissions import SessionPermissions
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
-    from amplifier_foundation.usage import SessionBudget
+    from amplifier_foundation.usage.budget import SessionBudget
 
 #: The key in `session_state` for the provider that the user chose.
 _PINNED: Final = "pinned_provider"

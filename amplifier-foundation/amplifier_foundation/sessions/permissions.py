@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from amplifier_core.approval import AnsweredBy
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.trust.store import GivenTrust
-    from amplifier_kit.guard.policy import Problem, Rule
+    from amplifier_kit.guard.policy.rule_parser import Problem
+    from amplifier_kit.guard.policy.rules import Rule
 
 
 #: A bundle's file as tools accept it; other names that begin like this are files of the project.

@@ -75,7 +75,7 @@ def planned_budget(plan: Mapping[str, Any]) -> dict[str, Any]:
     if budget is None:
         return {}
     if not isinstance(budget, Mapping):
-        from amplifier_foundation.usage import BudgetError
+        from amplifier_foundation.usage.budget import BudgetError
 
         raise BudgetError(f"session.budget must be a mapping of limits such as {{usd: 1}}, got {budget!r:.100}")
     return dict(budget)

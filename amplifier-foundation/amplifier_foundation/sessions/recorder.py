@@ -21,13 +21,11 @@ from amplifier_foundation.sessions.metadata import RECORD, update_metadata
 from amplifier_foundation.sessions.plan import provider_and_model
 from amplifier_foundation.sessions.transcript import TRANSCRIPT, Transcript
 from amplifier_foundation.trust.server_credentials import without_server_values
-from amplifier_foundation.usage import UsageAccount
+from amplifier_foundation.usage.account import UsageAccount
 from amplifier_foundation.usage.history import SINCE, facts_at_start
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.usage import UsageRecord
-from amplifier_kit.guard.redaction import (
-    Redactor,
-)
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.resume import SavedSession

@@ -33,7 +33,7 @@ from amplifier_kit.engine.pairing import tool_call_ids, tool_call_names, tool_re
 from amplifier_kit.log.open_work import WRITTEN_BY
 
 if TYPE_CHECKING:
-    from amplifier_kit.log import LogLine
+    from amplifier_kit.log.reader import LogLine
 
 Message = dict[str, Any]
 
@@ -231,7 +231,7 @@ class _Turn:
 
 
 def _last_turn(folder: Path) -> _Turn | None:
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     turn: _Turn | None = None
     for line in read_log(folder, on_torn=lambda torn: None):  # a crash leaves a torn last line

@@ -39,16 +39,11 @@ from amplifier_foundation.sessions.plan import (
 from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
 from amplifier_foundation.sessions.resume import add_missing_messages, past_cost_of
 from amplifier_foundation.trust.store import GivenTrust
-from amplifier_foundation.usage import SessionBudget
+from amplifier_foundation.usage.budget import SessionBudget
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.guard.redaction import (
-    Redactor,
-    known_secrets,
-    live_values_from_env,
-    live_values_from_plan,
-    remember_secrets,
-)
-from amplifier_kit.log import SessionLog
+from amplifier_kit.guard.redaction.known_values import live_values_from_env, live_values_from_plan
+from amplifier_kit.guard.redaction.redactor import Redactor, known_secrets, remember_secrets
+from amplifier_kit.log.writer import SessionLog
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.checkpoints import Checkpoints

@@ -89,14 +89,15 @@ class KeyStore:
 
     def _remember(self, found: Mapping[str, str]) -> None:
         """Keep the values out of files that this process writes and of commands that it runs."""
-        from amplifier_kit.guard.redaction import live_values_from_keys, remember_keys, remember_secrets
+        from amplifier_kit.guard.redaction.known_values import live_values_from_keys
+        from amplifier_kit.guard.redaction.redactor import remember_keys, remember_secrets
 
         remember_keys(found)
         remember_secrets(live_values_from_keys(found))
 
     def values_in_file(self) -> tuple[str, ...]:
         """Return the values in keys.env, which no other file may hold; none when it cannot be read."""
-        from amplifier_kit.guard.redaction import live_values_from_keys
+        from amplifier_kit.guard.redaction.known_values import live_values_from_keys
 
         try:
             kept = self._kept()
@@ -413,7 +414,7 @@ class Keychain:
 
 def _without_secrets(error: Exception, secret: str | None) -> str:
     """Return the first line of a backend's message, which may hold a secret."""
-    from amplifier_kit.guard.redaction import Redactor
+    from amplifier_kit.guard.redaction.redactor import Redactor
 
     text = str(error).partition("\n")[0]
     if secret:

@@ -34,7 +34,7 @@ def clear_secrets(data: Any) -> Iterator[ClearSecret]:
 
 def masked(parts: tuple[str, ...], value: Any) -> Any:
     """Return the value for display, with every secret in clear masked."""
-    from amplifier_kit.guard.redaction import MASK
+    from amplifier_kit.guard.redaction.prefilter import MASK
 
     around: str | None = None
     for part in parts:
@@ -71,7 +71,7 @@ def _in_value(
 
 def _secret_name(key: str, around: str | None, item: Any = None) -> str | None:
     """Return the name that makes the value of this key a secret, None when it is not one."""
-    from amplifier_kit.guard.redaction import is_secret_name
+    from amplifier_kit.guard.redaction.field_names import is_secret_name
 
     if is_secret_name(key):
         return key
@@ -82,9 +82,10 @@ def _secret_name(key: str, around: str | None, item: Any = None) -> str | None:
 
 def _is_secret(name: str | None, value: str | int | float) -> bool | None:
     """Return True for a secret, False for a text that contains one, None for neither."""
-    from amplifier_kit.guard.redaction import MASK, live_values_from_plan
     from amplifier_kit.guard.redaction.field_names import may_be_secret
     from amplifier_kit.guard.redaction.formats import mask_tokens
+    from amplifier_kit.guard.redaction.known_values import live_values_from_plan
+    from amplifier_kit.guard.redaction.prefilter import MASK
 
     if not isinstance(value, str):
         return True if name is not None and may_be_secret(name, value) else None

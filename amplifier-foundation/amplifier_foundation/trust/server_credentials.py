@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_kit.guard.redaction import MASK, is_secret_name
+from amplifier_kit.guard.redaction.field_names import is_secret_name
+from amplifier_kit.guard.redaction.prefilter import MASK
 
 #: Nothing but references, behind the word for a way to authenticate or not.
 _REFERENCES: Final = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}\s*)*", re.IGNORECASE)

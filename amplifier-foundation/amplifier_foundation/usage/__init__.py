@@ -10,24 +10,3 @@ parents too. An answer without a known price stops a session that has a limit in
 deadline, a cancellation) has no price: it counts as the most expensive answer of its model so far, else of any model in
 the tree. A budget counts what one process does: a resumed session starts at zero.
 """
-
-from amplifier_foundation.usage.account import Spender, UsageAccount
-from amplifier_foundation.usage.budget import (
-    BUDGET_EXHAUSTED,
-    BUDGET_WARNING,
-    LIMITS,
-    BudgetError,
-    BudgetExceededError,
-    SessionBudget,
-)
-
-__all__ = [
-    "BUDGET_EXHAUSTED",
-    "BUDGET_WARNING",
-    "LIMITS",
-    "BudgetError",
-    "BudgetExceededError",
-    "SessionBudget",
-    "Spender",
-    "UsageAccount",
-]

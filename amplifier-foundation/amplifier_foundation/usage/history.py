@@ -12,7 +12,7 @@ from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.usage import UsageRecord, as_cost
 
 if TYPE_CHECKING:
-    from amplifier_kit.log import LogLine
+    from amplifier_kit.log.reader import LogLine
 
 #: When counting began in a session that had been used before; only the log has what is older.
 SINCE: Final = "since"
@@ -31,7 +31,7 @@ def record_of(line: LogLine) -> UsageRecord | None:
 
 def logged_usage(folder: Path, until: str = "") -> UsageRecord:
     """Return what a session used by its log, without its children; with `until`, before that time. Raises OSError."""
-    from amplifier_kit.log import read_log
+    from amplifier_kit.log.reader import read_log
 
     end = milliseconds(until)
     total = UsageRecord()

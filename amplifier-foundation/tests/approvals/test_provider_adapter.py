@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from amplifier_core import ApprovalRequest, ApprovalResponse, HookResult
 from amplifier_core.approval import ApprovalHandler, ApprovalTimeoutError, is_consent
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
-from amplifier_kit.log import read_log
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_kit.log.reader import read_log
 from amplifier_testing.loop.fakes import PlainTool
 
 _ME = {"kind": "person", "user": "me", "via": "test"}

@@ -17,8 +17,9 @@ from amplifier_core import AmplifierSession, ApprovalRequest, HookResult
 from amplifier_foundation.approvals.approvers import Unattended
 from amplifier_foundation.approvals.pending_calls import PendingCall, PendingCalls, PendingCallsError, extra_details
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_kit.log import read_log
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_kit.log.reader import read_log
 from amplifier_testing.loop.fakes import PlainTool
 
 _MAKE = {"id": "c1", "name": "run", "arguments": {"command": "make"}}

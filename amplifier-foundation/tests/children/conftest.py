@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_kit.log import read_log
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_kit.log.reader import read_log
 from amplifier_testing.loop.fakes import PlainTool
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.children.errors import ChildBusyError, ChildUnknownError
-from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
 
 _PAID = {"input_tokens": 10, "output_tokens": 5, "cost_usd": "0.5"}
 

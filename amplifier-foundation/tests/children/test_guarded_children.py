@@ -13,9 +13,9 @@ import pytest
 from amplifier_foundation.approvals.answered_by import person_at
 from amplifier_foundation.approvals.approvers import Approver, Approvers
 from amplifier_foundation.bundles.bundle import Layer
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.documents import Document
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.sessions.runtime import SessionRuntime
 
 _ENVIRON = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 _SHELL = {

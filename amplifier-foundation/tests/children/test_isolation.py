@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from amplifier_kit.log import read_log, verify_log
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.verify import verify_log
 from amplifier_testing.loop.fakes import PlainTool
 
 #: Configurations by the coordinator they were mounted in, as modules keep them between mount and ready.

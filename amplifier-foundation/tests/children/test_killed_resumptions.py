@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.children.results import child_id
-from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
 
 _CHILD = child_id("the-root", "first", "explorer")
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import Spawner
-from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_kit.log import read_log
+from amplifier_foundation.children.capabilities import Spawner
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_kit.log.reader import read_log
 
 _CALLS = [
     {"name": "call", "arguments": {"agent": agent, "task": f"{agent}, go."}, "id": agent}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.children.model_roles import ModelRoles, RoutingError, load_roles
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.sessions.runtime import SessionRuntime
 
 MATRIX = """\
 name: balanced

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.children.plan import child_plan
-from amplifier_kit.guard.sandbox import SandboxConfig
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 
 _MODES = ("off", "auto", "required")
 _SANDBOXES = (

@@ -18,8 +18,8 @@ from amplifier_foundation.children.errors import (
     TooDeepError,
 )
 from amplifier_foundation.sessions.origin import ChildFacts
-from amplifier_foundation.usage import BudgetError, BudgetExceededError
-from amplifier_kit.log import read_log
+from amplifier_foundation.usage.budget import BudgetError, BudgetExceededError
+from amplifier_kit.log.reader import read_log
 
 
 async def test_the_short_form_of_the_capability_is_enough(tree: Any, spawn_in: Any) -> None:

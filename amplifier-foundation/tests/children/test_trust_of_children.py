@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.bundles.bundle import Layer
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.documents import Document
-from amplifier_foundation.sessions import SessionRuntime, load_session
-from amplifier_kit.guard.sandbox import SandboxConfig
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_testing.loop.fakes import PlainTool
 
 _SHELL = {"module": "hook-shell", "config": {"hooks": {}}}

@@ -12,7 +12,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.trust.store import TrustStore
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 
 @pytest.fixture

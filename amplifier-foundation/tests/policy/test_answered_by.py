@@ -26,7 +26,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions.permissions import SessionPermissions
 from amplifier_foundation.trust.store import TrustStore
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 _ME = pwd.getpwuid(os.getuid()).pw_name
 _MAKE = {"tool_name": "bash", "tool_input": {"command": "make"}}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.sessions.runtime import SessionRuntime
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.policy_file import default_rules
-from amplifier_kit.guard.policy import check_examples
+from amplifier_kit.guard.policy.rule_parser import check_examples
 
 Load = Callable[..., Permissions]
 

@@ -14,7 +14,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.history import Past, read_past, read_session
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 Session = Callable[..., Path]
 Event = tuple[str, dict[str, Any]]

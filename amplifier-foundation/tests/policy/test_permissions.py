@@ -10,7 +10,7 @@ import pytest
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.trust.store import TrustStore
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 Load = Callable[..., Permissions]
 

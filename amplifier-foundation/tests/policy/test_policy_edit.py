@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.policy.policy_file import PolicyFileError, append_rules, remove_rule, rule_entry
-from amplifier_kit.guard.policy import Rule, parse_rules
-from amplifier_kit.guard.policy.rule_parser import find_mistake
+from amplifier_kit.guard.policy.rule_parser import find_mistake, parse_rules
+from amplifier_kit.guard.policy.rules import Rule
 
 _ENTRY = {"action": "process.exec", "command": "make test", "verdict": "allow"}
 _FILE = """\

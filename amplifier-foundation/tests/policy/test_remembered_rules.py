@@ -12,7 +12,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.remembered_rules import RememberedRules, RememberError, RuleNotFoundError
 from amplifier_foundation.trust.store import TrustStore
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 _MAKE = Rule("allow", action="process.exec", command="make test")
 _FILE = Rule("allow", action="filesystem.write", path="src/a.py")

@@ -13,7 +13,7 @@ from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.policy.remembered_rules import RememberedRules, RememberError
 from amplifier_foundation.sessions.permissions import SessionPermissions
 from amplifier_foundation.trust.store import GivenTrust, TrustStore
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 _MAKE: tuple[str, dict[str, Any]] = ("process.exec", {"tool_name": "bash", "tool_input": {"command": "make"}})
 _ALLOW = "rules: [{verdict: allow, command: make}]\n"

@@ -9,7 +9,8 @@ import pytest
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Permissions
-from amplifier_foundation.prompt import MentionResolver, PromptAccess
+from amplifier_foundation.prompt.access import PromptAccess
+from amplifier_foundation.prompt.mention_resolver import MentionResolver
 from amplifier_foundation.trust.store import TrustStore
 
 Write = Callable[[str, str], Path]

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.prompt import MentionResolver
 from amplifier_foundation.prompt.access import PLAN, PROJECT, TYPED, USER, Origin, ReadDeniedError, text_hash
 from amplifier_foundation.prompt.instructions import find_instructions
-from amplifier_foundation.prompt.mention_resolver import MentionError
+from amplifier_foundation.prompt.mention_resolver import MentionError, MentionResolver
 from amplifier_foundation.prompt.text_files import UnusableFileError
 
 

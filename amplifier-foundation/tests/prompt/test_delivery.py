@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from amplifier_core.message_models import ChatRequest, Message
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.prompt.delivery import SystemPromptMissingError
-from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_testing.loop.fakes import ListContext, ScriptedProvider, call, say
 
 INSTRUCTION = "You are the reviewer."

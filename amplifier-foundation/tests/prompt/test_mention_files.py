@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.prompt import MentionDeduplicator, load_mentions
 from amplifier_foundation.prompt.access import TYPED
 from amplifier_foundation.prompt.context_files import MAX_FILES
+from amplifier_foundation.prompt.mention_files import MentionDeduplicator, load_mentions
 
 
 def shown(found: Any) -> list[str]:

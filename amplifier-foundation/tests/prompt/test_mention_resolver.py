@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_foundation.prompt import MentionResolver
-from amplifier_foundation.prompt.mention_resolver import MentionError
+from amplifier_foundation.prompt.mention_resolver import MentionError, MentionResolver
 
 
 def put(path: Path, text: str = "text") -> Path:

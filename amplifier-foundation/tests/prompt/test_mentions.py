@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amplifier_foundation.prompt import find_mentions
+from amplifier_foundation.prompt.mentions import find_mentions
 
 NAMES = st.from_regex(r"[A-Za-z0-9_~]([A-Za-z0-9_:./~-]*[A-Za-z0-9_/~-])?", fullmatch=True)
 

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.prompt import MentionResolver, SystemPrompt, UserInput
-from amplifier_kit.engine.context import BaseContext, ContextConfig
+from amplifier_foundation.prompt.mention_resolver import MentionResolver
+from amplifier_foundation.prompt.system_prompt import SystemPrompt
+from amplifier_foundation.prompt.user_input import UserInput
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 
 class Told:

@@ -15,7 +15,7 @@ from amplifier_foundation.prompt.text_files import (
     _state,
     readable_name,
 )
-from amplifier_kit.guard.files import reach
+from amplifier_kit.guard.files.place import reach
 
 
 class Files:

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_foundation.prompt import UserInput, find_mentions
+from amplifier_foundation.prompt.mentions import find_mentions
+from amplifier_foundation.prompt.user_input import UserInput
 
 
 def test_only_what_was_typed_mentions_files() -> None:

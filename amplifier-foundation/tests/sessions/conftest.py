@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_kit.engine.context.ledger import sanitize_message
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 from amplifier_testing.loop.fakes import PlainTool
 
 Message = dict[str, Any]

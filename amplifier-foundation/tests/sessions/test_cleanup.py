@@ -12,7 +12,8 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.sessions import cleanup as cleanup_module
 from amplifier_foundation.sessions.cleanup import CleanupError, clean_up
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_kit.log import SessionLog, verify_log
+from amplifier_kit.log.verify import verify_log
+from amplifier_kit.log.writer import SessionLog
 
 DAY = 86_400
 CHILD = "0000000000000000-3f2a9d8c7b6a5f4e_helper"

@@ -11,7 +11,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.sessions.cleanup import RemovalError, remove
 from amplifier_foundation.sessions.log import SessionRunningError, is_running
 from amplifier_foundation.sessions.store import SessionNotFoundError, SessionStore
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 CHILD = "0000000000000000-3f2a9d8c7b6a5f4e_helper"
 

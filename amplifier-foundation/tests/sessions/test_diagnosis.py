@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from amplifier_foundation.sessions.diagnosis import diagnose, repair, rewind
 from amplifier_foundation.sessions.log import SessionRunningError
 from amplifier_foundation.sessions.transcript import load_history
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 Message = dict[str, Any]
 USER: Message = {"role": "user", "content": "go"}

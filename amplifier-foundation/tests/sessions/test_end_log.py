@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.sessions.log import end_log
-from amplifier_kit.log import SessionLog, read_log
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.writer import SessionLog
 
 Event = tuple[str, dict[str, Any]]
 _TURN: tuple[Event, ...] = (("execution:start", {}), ("prompt:submit", {}))
@@ -54,6 +55,6 @@ def test_a_log_that_cannot_be_read_is_closed_with_a_warning(
     def fail(*given: Any, **more: Any) -> Any:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr("amplifier_kit.log.read_log", fail)
+    monkeypatch.setattr("amplifier_kit.log.reader.read_log", fail)
     assert _ends(tmp_path / "a", ("session:start", {})) == []
     assert str(tmp_path / "a") in caplog.text

@@ -16,7 +16,9 @@ from amplifier_foundation.sessions.log import EventNotFoundError, place_messages
 from amplifier_foundation.sessions.transcript import load_history
 from amplifier_foundation.sessions.turns import OrphanedCallsError, TurnRangeError, count_turns
 from amplifier_kit.engine.pairing import check_pairing
-from amplifier_kit.log import SessionLog, read_log, verify_log
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.verify import verify_log
+from amplifier_kit.log.writer import SessionLog
 
 Run = Callable[..., Awaitable[Any]]
 

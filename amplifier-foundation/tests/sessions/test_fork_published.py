@@ -11,7 +11,9 @@ import pytest
 from amplifier_foundation.sessions.fork import fork_session
 from amplifier_foundation.sessions.log import EventNotFoundError
 from amplifier_foundation.sessions.transcript import load_history
-from amplifier_kit.log import SessionLog, read_log, verify_log
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.verify import verify_log
+from amplifier_kit.log.writer import SessionLog
 
 PUBLISHED = {"schema": {"name": "amplifier.log", "ver": "1.0.0"}, "lvl": "INFO"}
 

@@ -17,7 +17,8 @@ from amplifier_foundation.sessions.log import (
     read_outline,
 )
 from amplifier_foundation.timestamps import milliseconds
-from amplifier_kit.log import SessionLog, read_log
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.writer import SessionLog
 
 Run = Callable[..., Awaitable[Any]]
 

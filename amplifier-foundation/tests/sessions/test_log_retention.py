@@ -10,7 +10,10 @@ import pytest
 
 import amplifier_foundation.sessions.cleanup as cleanup_module
 from amplifier_foundation.sessions.cleanup import prune_blobs, prune_rotated
-from amplifier_kit.log import SessionLog, SessionLogBusy, read_log, verify_log
+from amplifier_kit.log.files import SessionLogBusy
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.verify import verify_log
+from amplifier_kit.log.writer import SessionLog
 
 Make = Callable[..., dict[str, Any]]
 Messages = Callable[..., list[dict[str, Any]]]

@@ -8,11 +8,11 @@ import pytest
 
 from amplifier_core.events import PROMPT_SUBMIT, PROVIDER_RESPONSE, TOOL_POST
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
 from amplifier_foundation.sessions.fork import fork_session
 from amplifier_foundation.sessions.log import event_seq
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.sessions.transcript import load_history
-from amplifier_kit.log import read_log
+from amplifier_kit.log.reader import read_log
 from amplifier_testing.loop.fakes import PlainTool
 
 SCENARIO: list[dict[str, Any]] = [

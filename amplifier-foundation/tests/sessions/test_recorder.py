@@ -13,7 +13,7 @@ from amplifier_foundation.plan.composed import Composed
 from amplifier_foundation.sessions.metadata import load_metadata, update_metadata
 from amplifier_foundation.sessions.recorder import SessionRecorder
 from amplifier_foundation.trust.check import ModuleUse
-from amplifier_kit.guard.redaction import Redactor
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 HELLO = {"role": "user", "content": "hello"}
 HI = {"role": "assistant", "content": "hi"}

@@ -11,11 +11,12 @@ import pytest
 
 from amplifier_core.events import ALL_EVENTS
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.prompt import UserInput
-from amplifier_foundation.sessions import SavedSession, SessionRuntime, load_session
+from amplifier_foundation.prompt.user_input import UserInput
 from amplifier_foundation.sessions.metadata import update_metadata
+from amplifier_foundation.sessions.resume import SavedSession, load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_kit.engine.pairing import check_pairing
-from amplifier_kit.log import read_log
+from amplifier_kit.log.reader import read_log
 
 PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},

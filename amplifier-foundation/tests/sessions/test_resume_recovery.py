@@ -7,7 +7,7 @@ import pytest
 
 from amplifier_foundation.sessions.resume import recover
 from amplifier_kit.engine.pairing import check_pairing
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 USER: dict[str, Any] = {"role": "user", "content": "go"}
 CALLS: dict[str, Any] = {

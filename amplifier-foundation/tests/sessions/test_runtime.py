@@ -14,8 +14,10 @@ import pytest
 
 from amplifier_core.testing import wait_for
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import ModulesMissingError, SessionRuntime
-from amplifier_kit.log import SessionLogBusy, read_log
+from amplifier_foundation.sessions.plan import ModulesMissingError
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_kit.log.files import SessionLogBusy
+from amplifier_kit.log.reader import read_log
 
 PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
@@ -155,7 +157,7 @@ async def test_a_priority_may_come_from_a_variable(tmp_path: Path, priority: Any
 
 async def test_a_model_that_is_not_named_is_not_made_up(tmp_path: Path) -> None:
     """When the plan leaves the model to the provider, the notes name the provider and no model, also of an old note."""
-    from amplifier_foundation.sessions import load_session
+    from amplifier_foundation.sessions.resume import load_session
 
     async with _runtime(tmp_path) as runtime:
         await runtime.execute("hello")

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.sessions.transcript import Transcript
-from amplifier_kit.engine.context import BaseContext, ContextConfig
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 Message = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.settings.keys import KeyEntry, KeysError, KeyStore
-from amplifier_kit.guard.processes import command_environment
+from amplifier_kit.guard.processes.programs import command_environment
 from amplifier_kit.guard.redaction import redactor
 
 SECRET = "sk-0123456789-hunter2"

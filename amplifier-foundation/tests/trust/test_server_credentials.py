@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.trust.server_credentials import without_server_values
-from amplifier_kit.guard.redaction import MASK
+from amplifier_kit.guard.redaction.prefilter import MASK
 
 
 @pytest.mark.parametrize(

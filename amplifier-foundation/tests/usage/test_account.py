@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.usage import UsageAccount
-from amplifier_foundation.usage.account import MOST_ROWS
+from amplifier_foundation.usage.account import MOST_ROWS, UsageAccount
 from amplifier_kit.engine.usage import UsageRecord
 
 _USED = UsageRecord.of_usage({"input_tokens": 2, "output_tokens": 1, "cost_usd": "0.5"})

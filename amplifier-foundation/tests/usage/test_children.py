@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
-from amplifier_foundation.usage import BudgetExceededError
-from amplifier_kit.log import read_log
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_foundation.usage.budget import BudgetExceededError
+from amplifier_kit.log.reader import read_log
 
 ANSWER = {"text": "Done.", "usage": {"input_tokens": 8, "output_tokens": 2, "cost_usd": "0.5"}, "delay_ms": 20}
 OpenTree = Callable[..., SessionRuntime]

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
-from amplifier_foundation.usage import SessionBudget
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_foundation.usage.budget import SessionBudget
 
 _CUT = {"status": "error", "error": {"type": "CancelledError"}}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_foundation.usage import SessionBudget
+from amplifier_foundation.usage.budget import SessionBudget
 from amplifier_kit.engine.usage import BudgetExhaustedError, require_allowance
 
 

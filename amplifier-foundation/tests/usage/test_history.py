@@ -9,10 +9,11 @@ import pytest
 
 from amplifier_foundation.children.child_session import call_usage
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.usage.history import facts_at_start, past_cost
 from amplifier_kit.engine.usage import UsageRecord
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 NOW = "2026-06-01T00:00:00+00:00"
 

@@ -12,9 +12,9 @@ import pytest
 
 from amplifier_core import HookResult, ToolResult
 from amplifier_core.llm_errors import StreamError
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_kit.engine.usage import BudgetExhaustedError
-from amplifier_kit.log import read_log
+from amplifier_kit.log.reader import read_log
 from amplifier_testing.llm import ChatWire, Reply, Said
 from amplifier_testing.llm.rig import ask
 from amplifier_testing.llm.server import ModelServer

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
-from amplifier_foundation.usage import BudgetError, BudgetExceededError, SessionBudget
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.usage.account import MOST_ROWS
-from amplifier_kit.log import read_log
+from amplifier_foundation.usage.budget import BudgetError, BudgetExceededError, SessionBudget
+from amplifier_kit.log.reader import read_log
 
 PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplifier_core.coordinator import ModuleCoordinator
-from amplifier_foundation.usage import BUDGET_EXHAUSTED, BudgetExceededError, SessionBudget
+from amplifier_foundation.usage.budget import BUDGET_EXHAUSTED, BudgetExceededError, SessionBudget
 from amplifier_kit.engine.usage import BudgetExhaustedError, require_allowance
 
 

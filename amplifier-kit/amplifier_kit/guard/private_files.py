@@ -25,7 +25,7 @@ secret_sources: list[Callable[[], Iterable[str]]] = []
 
 def masked(content: bytes) -> bytes:
     """Return a document without secrets: JSON and lines of JSON by their values, anything else as text."""
-    from amplifier_kit.guard.redaction import process_redactor
+    from amplifier_kit.guard.redaction.redactor import process_redactor
 
     text = content.decode("utf-8", "surrogateescape")
     if (clean := process_redactor().scrub_text(text)) == text:
@@ -42,7 +42,7 @@ def masked(content: bytes) -> bytes:
 def _masked_json(text: str) -> str:
     import json
 
-    from amplifier_kit.guard.redaction import process_redactor
+    from amplifier_kit.guard.redaction.redactor import process_redactor
 
     if not text.strip():
         return text

@@ -23,7 +23,7 @@ from amplifier_kit.config import read_config
 from amplifier_kit.engine.pairing import repair_report
 from amplifier_kit.engine.stream_events import STREAM_EVENTS
 from amplifier_kit.engine.usage import UsageRecord
-from amplifier_kit.guard.redaction import Redactor
+from amplifier_kit.guard.redaction.redactor import Redactor
 from amplifier_kit.llm.client import time_limit
 from amplifier_kit.llm.config import ProviderConfig, env_or_config, name_of_key
 from amplifier_kit.llm.errors import Endpoint, Wire, to_llm_error

@@ -20,8 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from amplifier_kit.guard.private_files import make_private
-from amplifier_kit.guard.redaction import process_redactor
-from amplifier_kit.guard.redaction.redactor import without_data
+from amplifier_kit.guard.redaction.redactor import process_redactor, without_data
 from amplifier_kit.log.blobs import BlobStore, share_folder, sync_path
 from amplifier_kit.log.files import NAME, LogFiles, LogLock, SessionLogBusy, Tail, parse, read_tail
 from amplifier_kit.log.record import Record, compose, digest, has_hash

@@ -10,8 +10,8 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.authorization import CAPABILITY, HidingError, hiding
-from amplifier_kit.guard.policy import Rule
 from amplifier_kit.guard.policy.paths import hidden_paths
+from amplifier_kit.guard.policy.rules import Rule
 
 PROJECT = Path("/project")
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from amplifier_kit.guard.private_files import append, make_private, masked, open_private, replace_file, replace_unmasked
-from amplifier_kit.guard.redaction import live_values_from_keys, process_redactor, remember_secrets
+from amplifier_kit.guard.redaction.known_values import live_values_from_keys
+from amplifier_kit.guard.redaction.redactor import process_redactor, remember_secrets
 
 TOKEN = "ghp_" + "K1l2M3n4P5" * 4
 

@@ -8,7 +8,10 @@ from typing import Any, cast
 import pytest
 
 from amplifier_core.testing import EventRecorder
-from amplifier_kit.llm import OPENAI, Answer, Conversation, Endpoint, LLMCall, ProviderConfig
+from amplifier_kit.llm.config import ProviderConfig
+from amplifier_kit.llm.errors import OPENAI, Endpoint
+from amplifier_kit.llm.request import Conversation, LLMCall
+from amplifier_kit.llm.response import Answer
 from amplifier_kit.llm.retry import Attempts
 from amplifier_testing.llm.rig import ask
 

@@ -9,7 +9,7 @@ import pytest
 from amplifier_core.llm_errors import ContentFilterError, InvalidToolCallError, StreamError
 from amplifier_core.testing import EventRecorder
 from amplifier_kit.engine.stream_events import StreamEmitter
-from amplifier_kit.llm import Answer
+from amplifier_kit.llm.response import Answer
 
 
 @pytest.fixture

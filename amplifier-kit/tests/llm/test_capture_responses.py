@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from amplifier_core.llm_errors import ConfigurationError
-from amplifier_kit.llm import capture_responses, http_options, proxy_errors, record_response
+from amplifier_kit.llm.client import capture_responses, http_options, proxy_errors, record_response
 from amplifier_testing.llm import ModelServer, Reply
 
 

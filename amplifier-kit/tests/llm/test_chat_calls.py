@@ -9,8 +9,8 @@ import pytest
 
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.stream_events import StreamEmitter
-from amplifier_kit.llm import Answer
 from amplifier_kit.llm.chat.response import StreamedCalls
+from amplifier_kit.llm.response import Answer
 
 Piece = tuple[Any, str | None, str | None, Any]
 

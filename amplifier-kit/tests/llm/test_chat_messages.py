@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import Message
-from amplifier_kit.llm import read_conversation
-from amplifier_kit.llm.chat import messages_of
+from amplifier_kit.llm.chat.request import messages_of
+from amplifier_kit.llm.request import read_conversation
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
 URL = "data:image/png;base64,QQ=="

@@ -9,19 +9,11 @@ import pytest
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_core.llm_errors import InvalidRequestError, NotFoundError, ProviderUnavailableError
 from amplifier_kit.config import read_config
-from amplifier_kit.llm import (
-    ANTHROPIC,
-    GEMINI,
-    OPENAI,
-    Endpoint,
-    LLMCall,
-    Shape,
-    WarmingUpError,
-    Wire,
-    read_conversation,
-    to_llm_error,
-)
-from amplifier_kit.llm.chat import CHAT, ChatConfig, chat_payload, describe_model
+from amplifier_kit.llm.chat.provider import CHAT, describe_model
+from amplifier_kit.llm.chat.request import ChatConfig, chat_payload
+from amplifier_kit.llm.errors import ANTHROPIC, GEMINI, OPENAI, Endpoint, WarmingUpError, Wire, to_llm_error
+from amplifier_kit.llm.request import LLMCall, read_conversation
+from amplifier_kit.llm.structured_output import Shape
 from amplifier_testing.llm.rig import ask
 
 

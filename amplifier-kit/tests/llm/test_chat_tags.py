@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.llm.chat import ThinkTags
+from amplifier_kit.llm.chat.response import ThinkTags
 
 
 def _split(pieces: list[str], *, enabled: bool = True) -> list[tuple[str, str]]:

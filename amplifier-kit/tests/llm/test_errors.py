@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import llm_errors
-from amplifier_kit.llm import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Endpoint, Wire, to_llm_error
+from amplifier_kit.llm.errors import ANTHROPIC, GEMINI, OLLAMA, OPENAI, Endpoint, Wire, to_llm_error
 
 
 class StatusError(Exception):

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import ConfigError, check_config, read_config
-from amplifier_kit.llm import ProviderConfig, env_or_config
-from amplifier_kit.llm.chat import ChatConfig
-from amplifier_kit.llm.config import name_of_key
-from amplifier_kit.llm.responses import ResponsesConfig
+from amplifier_kit.llm.chat.request import ChatConfig
+from amplifier_kit.llm.config import ProviderConfig, env_or_config, name_of_key
+from amplifier_kit.llm.responses.request import ResponsesConfig
 
 
 def _read(config: dict[str, Any]) -> ProviderConfig:

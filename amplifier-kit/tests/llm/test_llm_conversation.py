@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ChatRequest, Message, ToolSpec
-from amplifier_kit.llm import (
+from amplifier_kit.llm.request import (
     Call,
     Conversation,
     Image,

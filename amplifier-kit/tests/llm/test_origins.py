@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import Message
-from amplifier_kit.llm import read_conversation
 from amplifier_kit.llm.errors import read_failure
+from amplifier_kit.llm.request import read_conversation
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import pytest
 
 from amplifier_core import Message
 from amplifier_kit.engine.stream_events import StreamEmitter
-from amplifier_kit.llm import Answer, Call, Text, Tokens, read_conversation
+from amplifier_kit.llm.prices import Tokens
+from amplifier_kit.llm.request import Call, Text, read_conversation
+from amplifier_kit.llm.response import Answer
 from amplifier_kit.llm.responses.models import Abilities
 from amplifier_kit.llm.responses.request import Link, digest_history, find_link, items_of
 

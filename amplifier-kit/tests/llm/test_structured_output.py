@@ -16,8 +16,8 @@ from amplifier_core.message_models import (
     ToolCall,
     ToolSpec,
 )
-from amplifier_kit.llm import ANSWER_TOOL, LLMResponse, Shape, closed_schema
-from amplifier_kit.llm.structured_output import Mode, shape_of
+from amplifier_kit.llm.response import LLMResponse
+from amplifier_kit.llm.structured_output import ANSWER_TOOL, Mode, Shape, closed_schema, shape_of
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.log import SessionLog, SessionLogBusy
-from amplifier_kit.log.files import LogLock
+from amplifier_kit.log.files import LogLock, SessionLogBusy
+from amplifier_kit.log.writer import SessionLog
 
 HOLD = """
 import sys

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.log import LogReader, SessionLog, TornLine, read_log
+from amplifier_kit.log.reader import LogReader, TornLine, read_log
+from amplifier_kit.log.writer import SessionLog
 
 Make = Callable[..., dict[str, Any]]
 Messages = Callable[..., list[dict[str, Any]]]

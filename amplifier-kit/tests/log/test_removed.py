@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 _RECORD = {"lvl": "INFO", "schema": {"name": "amplifier.log", "ver": "1.0.0"}, "event": "a:b", "data": {}}
 

@@ -16,8 +16,8 @@ from jsonschema.exceptions import ValidationError
 
 from amplifier_core.events import ALL_EVENTS
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.log import SessionLog, schema, schema_path
-from amplifier_kit.log.record import _ORDER
+from amplifier_kit.log.record import _ORDER, schema, schema_path
+from amplifier_kit.log.writer import SessionLog
 
 VALIDATOR = Draft202012Validator(schema())
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.log import SessionLog, verify_log
 from amplifier_kit.log.record import digest
+from amplifier_kit.log.verify import verify_log
+from amplifier_kit.log.writer import SessionLog
 
 Make = Callable[..., dict[str, Any]]
 Messages = Callable[..., list[dict[str, Any]]]

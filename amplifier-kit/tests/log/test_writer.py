@@ -22,8 +22,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.guard.redaction import remember_secrets
-from amplifier_kit.log import SessionLog, read_log, verify_log
+from amplifier_kit.guard.redaction.redactor import remember_secrets
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.verify import verify_log
+from amplifier_kit.log.writer import SessionLog
 
 Make = Callable[..., dict[str, Any]]
 

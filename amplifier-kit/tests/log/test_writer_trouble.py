@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.log import SessionLog, read_log, verify_log
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.verify import verify_log
+from amplifier_kit.log.writer import SessionLog
 
 Make = Callable[..., dict[str, Any]]
 

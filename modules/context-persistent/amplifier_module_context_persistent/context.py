@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field
 
 from amplifier_kit.config import Count, Paths, PathText, read_config
-from amplifier_kit.engine.context import BaseContext, ContextConfig
-from amplifier_kit.engine.context.token_budget import estimate_all
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
 from amplifier_kit.guard.control_files import refuse_control_file
 from amplifier_kit.guard.files.configured_file import denied_to_model, project_of
 from amplifier_module_context_persistent.masking import mask_for, masked_count

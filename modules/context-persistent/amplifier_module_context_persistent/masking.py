@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from amplifier_kit.awaitable import plain_result
-from amplifier_kit.guard.redaction import MASK, Redactor, live_values_from_env, live_values_from_plan
+from amplifier_kit.guard.redaction.known_values import live_values_from_env, live_values_from_plan
+from amplifier_kit.guard.redaction.prefilter import MASK
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 __all__ = ["mask_for", "masked_count"]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.context import BaseContext, ContextConfig
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 __amplifier_module_type__ = "context"
 CONFIG: Final = ContextConfig

@@ -13,7 +13,7 @@ from amplifier_core import AmplifierSession
 from amplifier_core.coordinator import set_context_fragment
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.config import config_keys
-from amplifier_kit.engine.context import ContextConfig
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

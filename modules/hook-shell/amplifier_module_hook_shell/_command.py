@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import CommandSpec, Output, StartError, run
-from amplifier_kit.guard.processes import Outcome as Ended
-from amplifier_kit.guard.sandbox import SandboxError, SandboxSetup
+from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.processes.running_command import CommandSpec, StartError, run
+from amplifier_kit.guard.processes.running_command import Outcome as Ended
+from amplifier_kit.guard.sandbox.errors import SandboxError
+from amplifier_kit.guard.sandbox.sandbox import SandboxSetup
 from amplifier_module_hook_shell._answer import AnswerError, read_answer
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._outcome import Outcome

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_kit.guard.processes.programs import host_environment
-from amplifier_kit.guard.sandbox import Sandbox, SandboxSetup, sandbox_of
+from amplifier_kit.guard.sandbox.sandbox import Sandbox, SandboxSetup, sandbox_of
 from amplifier_module_hook_shell._entry import Hook
 
 

@@ -33,7 +33,7 @@ from amplifier_module_hook_shell._rounds import Rounds, Verdict
 from amplifier_module_hook_shell._surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.sandbox import SandboxSetup
+    from amplifier_kit.guard.sandbox.sandbox import SandboxSetup
 
 #: Of the time the session gives a handler, what is kept for stopping hooks that do not want to end.
 _RESERVE_SHARE: Final = 0.25

@@ -29,7 +29,7 @@ class Surroundings:
 
     def environment(self, hook: Hook) -> dict[str, str]:
         """Return the whole environment of a hook; raises OSError when no temporary file can be made."""
-        from amplifier_kit.guard.processes import command_environment
+        from amplifier_kit.guard.processes.programs import command_environment
 
         given, _ = command_environment(self._pass_env)
         folder = str(hook.source.folder or self.project)

@@ -12,7 +12,7 @@ from amplifier_kit.awaitable import plain_result
 from amplifier_module_hooks_approval._config import ApprovalConfig
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.policy import Rule
+    from amplifier_kit.guard.policy.rules import Rule
 
 #: The name of the policy.
 MODULE: Final = "hooks-approval"
@@ -98,14 +98,14 @@ class ApprovalPolicy:
         return hidden_paths(self._rule_list, self._project, tool, home=Path(os.path.expanduser("~")))
 
     def _compile(self, rules: list[Rule]) -> Any:
-        from amplifier_kit.guard.policy import RuleSet
+        from amplifier_kit.guard.policy.rules import RuleSet
 
         return RuleSet(rules, self._project, home=Path(os.path.expanduser("~")))
 
     def _judge_by_rules(self, action: str, details: Mapping[str, Any]) -> Opinion:
         if self._rules is None:
             return Opinion(None)
-        from amplifier_kit.guard.policy import facts
+        from amplifier_kit.guard.policy.facts import facts
 
         decision = self._rules.decide(facts(action, details, self._project))
         return Opinion(decision.verdict, decision.reason or "a rule of hooks-approval", rule=decision.rule)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.policy import Rule
+    from amplifier_kit.guard.policy.rules import Rule
 
 #: The published names of verdicts; unknown ones are left for `parse_rules` to report.
 VERDICTS: Final = {
@@ -28,7 +28,7 @@ def read_rules(entries: Any) -> tuple[list[Rule], list[str]]:
 
     An invalid entry never allows anything; one that would have denied or asked then asks for more than it said.
     """
-    from amplifier_kit.guard.policy import parse_rules
+    from amplifier_kit.guard.policy.rule_parser import parse_rules
 
     if not isinstance(entries, (list, tuple)):
         rules, problems = parse_rules(entries, lambda index, key: _WHERE)

@@ -8,7 +8,7 @@ from typing import Any
 from amplifier_kit.guard.control_files import refuse_control_file
 from amplifier_kit.guard.files.configured_file import RefusedFileError, configured_folder, project_of
 from amplifier_kit.home import TEMPLATE, amplifier_home, log_path
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 
 class OwnLog:

@@ -12,8 +12,8 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.log import read_log
 from amplifier_kit.log.open_work import TRACKED
+from amplifier_kit.log.reader import read_log
 from amplifier_module_hooks_logging import mount, on_session_ready
 from amplifier_module_hooks_logging._config import ALWAYS_RECORDED, is_always_recorded
 

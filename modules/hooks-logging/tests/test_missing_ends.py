@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession, HookResult
-from amplifier_kit.log import read_log
+from amplifier_kit.log.reader import read_log
 
 Plan = Callable[..., dict[str, Any]]
 

@@ -9,7 +9,9 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.home import project_slug
-from amplifier_kit.log import SessionLogBusy, read_log, verify_log
+from amplifier_kit.log.files import SessionLogBusy
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.verify import verify_log
 from amplifier_module_hooks_logging import mount, on_session_ready
 
 

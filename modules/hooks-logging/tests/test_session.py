@@ -11,7 +11,10 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.session import fork_session, get_session
-from amplifier_kit.log import SessionLog, read_log, schema, verify_log
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.record import schema
+from amplifier_kit.log.verify import verify_log
+from amplifier_kit.log.writer import SessionLog
 
 Plan = Callable[..., dict[str, Any]]
 MakeModule = Callable[[str, str], None]

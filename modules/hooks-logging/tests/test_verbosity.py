@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.log import read_log, verify_log
+from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.verify import verify_log
 
 Plan = Callable[..., dict[str, Any]]
 

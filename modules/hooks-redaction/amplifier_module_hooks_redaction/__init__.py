@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from amplifier_kit.guard.authorization import kernel_has_policies
-from amplifier_kit.guard.redaction import Redactor, live_values_from_env, live_values_from_plan, remember_secrets
+from amplifier_kit.guard.redaction.known_values import live_values_from_env, live_values_from_plan
+from amplifier_kit.guard.redaction.redactor import Redactor, remember_secrets
 from amplifier_module_hooks_redaction.config import RedactionConfig
 
 __all__ = ["CONFIG", "mount", "on_session_ready"]

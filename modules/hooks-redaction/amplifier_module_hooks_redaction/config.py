@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 from amplifier_kit.config import Config, expects, salvage_config
-from amplifier_kit.guard.redaction import DEFAULT_RULES
+from amplifier_kit.guard.redaction.redactor import DEFAULT_RULES
 
 __all__ = ["RedactionConfig"]
 

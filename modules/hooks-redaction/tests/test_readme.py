@@ -14,7 +14,7 @@ import yaml
 
 from amplifier_core import AmplifierSession
 from amplifier_kit.config import config_keys
-from amplifier_kit.guard.redaction import MASK
+from amplifier_kit.guard.redaction.prefilter import MASK
 from amplifier_module_hooks_redaction.config import RedactionConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.guard.redaction import MASK, PII_MASK
+from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
 from amplifier_module_hooks_redaction import mount, on_session_ready
 
 ENV_SECRET = "env-secret-value-1"

@@ -24,9 +24,10 @@ from amplifier_kit.guard.git import (
     find_repository,
     read_user_settings,
 )
-from amplifier_kit.guard.processes import to_end
 from amplifier_kit.guard.processes.launch import open_process_with_protocol
-from amplifier_kit.guard.sandbox import Sandbox, SandboxError, SandboxSetup
+from amplifier_kit.guard.processes.running_command import to_end
+from amplifier_kit.guard.sandbox.errors import SandboxError
+from amplifier_kit.guard.sandbox.sandbox import Sandbox, SandboxSetup
 
 logger = logging.getLogger(__name__)
 

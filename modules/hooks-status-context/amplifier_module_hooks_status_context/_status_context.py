@@ -69,7 +69,7 @@ class StatusContext:
 
     async def _git_lines(self, directory: str) -> list[str]:
         # Imported at the first request, because it is slow.
-        from amplifier_kit.guard.sandbox import sandbox_of
+        from amplifier_kit.guard.sandbox.sandbox import sandbox_of
         from amplifier_module_hooks_status_context._command import Git
         from amplifier_module_hooks_status_context._repository import repository_lines
 

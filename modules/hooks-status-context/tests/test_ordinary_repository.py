@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 from amplifier_module_hooks_status_context import mount
 from amplifier_module_hooks_status_context._command import Git
 from amplifier_module_hooks_status_context._config import StatusConfig

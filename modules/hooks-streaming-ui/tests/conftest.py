@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from amplifier_core import AmplifierSession, ChatResponse, ToolCall, ToolResult, Usage
-from amplifier_kit.engine.loop import ModelCaller, Turn, TurnLoop
+from amplifier_kit.engine.loop.model_call import ModelCaller
+from amplifier_kit.engine.loop.turn import Turn, TurnLoop
 from amplifier_kit.engine.stream_events import StreamEmitter
 from amplifier_testing.loop.fakes import PlainTool
 

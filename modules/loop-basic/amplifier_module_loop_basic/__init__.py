@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
-from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopConfig, Turn, TurnLoop
+from amplifier_kit.engine.loop.config import LoopConfig
+from amplifier_kit.engine.loop.turn import EXECUTION_HEARTBEAT, LOOP_DETECTED, Turn, TurnLoop
 
 __amplifier_module_type__ = "orchestrator"
 CONFIG: Final = LoopConfig

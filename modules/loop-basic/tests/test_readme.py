@@ -7,7 +7,7 @@ from typing import Any
 
 from amplifier_core import AmplifierSession
 from amplifier_kit.config import config_keys
-from amplifier_kit.engine.loop import LoopConfig
+from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_module_loop_basic import EVENTS
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")

@@ -6,18 +6,11 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core.events import SESSION_END, SESSION_START
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.loop import (
-    CallFailed,
-    Choice,
-    LoopConfig,
-    LoopMemory,
-    ModelCaller,
-    Outcome,
-    RunningCall,
-    ToolRunner,
-    Turn,
-    choose_provider,
-)
+from amplifier_kit.engine.loop.config import LoopConfig
+from amplifier_kit.engine.loop.model_call import LoopMemory, ModelCaller
+from amplifier_kit.engine.loop.request import Choice, choose_provider
+from amplifier_kit.engine.loop.tool_calls import CallFailed, RunningCall, ToolRunner
+from amplifier_kit.engine.loop.turn import Outcome, Turn
 
 __all__ = ["EVENTS", "NAME", "EventsTurn"]
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from amplifier_core.events import EXECUTION_END, EXECUTION_START
-from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopConfig, Turn, TurnLoop
+from amplifier_kit.engine.loop.config import LoopConfig
+from amplifier_kit.engine.loop.turn import EXECUTION_HEARTBEAT, LOOP_DETECTED, Turn, TurnLoop
 from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.steering import SteeringQueue, SteeringQueueFull
 from amplifier_module_loop_streaming.turn import GOAL_PROGRESS, NAME, RATE_LIMIT_DELAY, STEERING_INJECTED, StreamingTurn

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, Strict, model_validator
 
 from amplifier_kit.config import Config, Count, expects
-from amplifier_kit.engine.loop import Limit, LoopConfig
+from amplifier_kit.engine.loop.config import Limit, LoopConfig
 
 __all__ = ["Preference", "StreamingConfig"]
 

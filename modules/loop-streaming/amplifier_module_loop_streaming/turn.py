@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from amplifier_core.events import CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, CONTENT_BLOCK_START
 from amplifier_core.message_models import ChatRequest, ChatResponse, TextBlock
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.loop import Choice, LoopMemory, ModelCaller, Outcome, Reply, Turn, choose_provider
+from amplifier_kit.engine.loop.model_call import LoopMemory, ModelCaller
+from amplifier_kit.engine.loop.reply import Reply
+from amplifier_kit.engine.loop.request import Choice, choose_provider
+from amplifier_kit.engine.loop.turn import Outcome, Turn
 from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.steering import SteeringQueue
 

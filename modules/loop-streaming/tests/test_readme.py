@@ -7,7 +7,7 @@ from typing import Any
 
 from amplifier_core import AmplifierSession
 from amplifier_kit.config import config_keys
-from amplifier_kit.engine.loop import LoopConfig
+from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_module_loop_streaming import EVENTS
 from amplifier_module_loop_streaming.config import StreamingConfig
 

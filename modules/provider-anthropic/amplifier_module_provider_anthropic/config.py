@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, Strict
 
 from amplifier_kit.config import expects
-from amplifier_kit.llm import ProviderConfig
-from amplifier_kit.llm.config import Name, Number, PositiveWhole, Switch, Temperature, Whole, to_number
+from amplifier_kit.llm.config import Name, Number, PositiveWhole, ProviderConfig, Switch, Temperature, Whole, to_number
 
 DEFAULT_MODEL: Final = "claude-sonnet-4-6"
 

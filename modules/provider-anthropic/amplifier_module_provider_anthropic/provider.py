@@ -12,20 +12,13 @@ from typing import Any, ClassVar, Final
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import ContentFilterError, LLMError, ProviderUnavailableError
 from amplifier_core.message_models import ResponseFormatJsonSchema
-from amplifier_kit.llm import (
-    ANTHROPIC,
-    Answer,
-    LLMCall,
-    LLMProvider,
-    LLMResponse,
-    Mode,
-    closed_schema,
-    env_or_config,
-    http_client,
-    import_in_thread,
-    key_field,
-    url_field,
-)
+from amplifier_kit.llm.client import http_client, import_in_thread
+from amplifier_kit.llm.config import env_or_config
+from amplifier_kit.llm.errors import ANTHROPIC
+from amplifier_kit.llm.provider import LLMProvider, key_field, url_field
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer, LLMResponse
+from amplifier_kit.llm.structured_output import Mode, closed_schema
 from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.models import abilities_of, model_info
 from amplifier_module_provider_anthropic.request import RAW_CONTENT, build_payload

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
-from amplifier_kit.llm import (
+from amplifier_kit.llm.request import (
     Call,
     Conversation,
     Image,
@@ -21,13 +21,13 @@ from amplifier_kit.llm import (
     Text,
     Thinking,
     Turn,
-    closed_schema,
     function_parameters,
     instruction_text,
     native_spec,
     read_tool_choice,
     safe_id,
 )
+from amplifier_kit.llm.structured_output import closed_schema
 from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.models import Abilities, abilities_of
 

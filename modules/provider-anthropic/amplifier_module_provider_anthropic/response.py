@@ -7,7 +7,8 @@ from collections.abc import AsyncIterable
 from typing import Any, Final
 
 from amplifier_kit.engine.usage import Counts
-from amplifier_kit.llm import Answer, FinishReason, Tokens
+from amplifier_kit.llm.prices import Tokens
+from amplifier_kit.llm.response import Answer, FinishReason
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 
 from amplifier_core import Message
-from amplifier_kit.llm import read_conversation
+from amplifier_kit.llm.request import read_conversation
 from amplifier_module_provider_anthropic.request import messages_of
 from amplifier_testing.llm.histories import History, any_history, growing_history
 

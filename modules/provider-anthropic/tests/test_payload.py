@@ -9,7 +9,8 @@ import pytest
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_kit.config import read_config
-from amplifier_kit.llm import LLMCall, Shape, read_conversation
+from amplifier_kit.llm.request import LLMCall, read_conversation
+from amplifier_kit.llm.structured_output import Shape
 from amplifier_module_provider_anthropic.config import AnthropicConfig
 from amplifier_module_provider_anthropic.request import build_payload
 from amplifier_testing.llm.rig import ask

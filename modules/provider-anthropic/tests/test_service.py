@@ -12,7 +12,7 @@ import pytest
 from amplifier_core.llm_errors import ContentFilterError, ProviderUnavailableError
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm import ANSWER_TOOL
+from amplifier_kit.llm.structured_output import ANSWER_TOOL
 from amplifier_module_provider_anthropic import AnthropicProvider
 from amplifier_testing.llm import AnthropicWire, ModelServer, Reply, Said, sse
 from amplifier_testing.llm.rig import KEY, Rig, ask

@@ -6,8 +6,8 @@ import logging
 from typing import Any, Final
 
 from amplifier_core.events import CONTEXT_COMPACTION, CONTEXT_POST_COMPACT, CONTEXT_PRE_COMPACT
-from amplifier_kit.llm import mount_provider
-from amplifier_kit.llm.responses import RESPONSES_EVENTS
+from amplifier_kit.llm.provider import mount_provider
+from amplifier_kit.llm.responses.provider import RESPONSES_EVENTS
 from amplifier_module_provider_azure_openai.config import AzureConfig, AzureResource
 from amplifier_module_provider_azure_openai.provider import AzureOpenAIProvider
 

@@ -8,9 +8,8 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from amplifier_kit.llm import env_or_config
-from amplifier_kit.llm.config import Name, Switch, to_switch
-from amplifier_kit.llm.responses import ResponsesConfig
+from amplifier_kit.llm.config import Name, Switch, env_or_config, to_switch
+from amplifier_kit.llm.responses.request import ResponsesConfig
 
 DEFAULT_DEPLOYMENT: Final = "gpt-5.4"
 KEY_NAMES: Final = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_KEY")

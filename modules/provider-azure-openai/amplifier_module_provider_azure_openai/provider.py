@@ -9,8 +9,13 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ConfigField
 from amplifier_core.llm_errors import AuthenticationError
-from amplifier_kit.llm import OPENAI, Answer, LLMCall, Wire, http_client, import_in_thread, key_field, url_field
-from amplifier_kit.llm.responses import Abilities, ResponsesProvider, abilities_of
+from amplifier_kit.llm.client import http_client, import_in_thread
+from amplifier_kit.llm.errors import OPENAI, Wire
+from amplifier_kit.llm.provider import key_field, url_field
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer
+from amplifier_kit.llm.responses.models import Abilities, abilities_of
+from amplifier_kit.llm.responses.provider import ResponsesProvider
 from amplifier_module_provider_azure_openai.config import (
     DEFAULT_DEPLOYMENT,
     KEY_NAMES,

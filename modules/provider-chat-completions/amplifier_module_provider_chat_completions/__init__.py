@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from amplifier_kit.llm import mount_provider
+from amplifier_kit.llm.provider import mount_provider
 from amplifier_module_provider_chat_completions.provider import (
     ChatCompletionsConfig,
     ChatCompletionsProvider,

@@ -8,10 +8,11 @@ from typing import Any, Final, NamedTuple
 from pydantic import Field
 
 from amplifier_core import ConfigField
-from amplifier_kit.llm import env_or_config, key_field, model_field, url_field
-from amplifier_kit.llm.chat import ChatConfig, ChatProvider
+from amplifier_kit.llm.chat.provider import ChatProvider
+from amplifier_kit.llm.chat.request import ChatConfig
 from amplifier_kit.llm.client import NO_KEY
-from amplifier_kit.llm.config import Name
+from amplifier_kit.llm.config import Name, env_or_config
+from amplifier_kit.llm.provider import key_field, model_field, url_field
 
 DEFAULT_NAME: Final = "chat-completions"
 DEFAULT_MODEL: Final = "default"

@@ -19,7 +19,8 @@ from amplifier_core.llm_errors import (
 )
 from amplifier_core.message_models import ResponseFormatJson, ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm import ANSWER_TOOL, WarmingUpError
+from amplifier_kit.llm.errors import WarmingUpError
+from amplifier_kit.llm.structured_output import ANSWER_TOOL
 from amplifier_module_provider_chat_completions import ChatCompletionsProvider
 from amplifier_testing.llm import ChatWire, ModelServer, Reply, Said, sse
 from amplifier_testing.llm.rig import KEY, Rig, ask

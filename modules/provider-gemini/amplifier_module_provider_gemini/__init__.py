@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amplifier_kit.llm import mount_keyed_provider
+from amplifier_kit.llm.provider import mount_keyed_provider
 from amplifier_module_provider_gemini.provider import EVENTS, GeminiConfig, GeminiProvider
 
 __all__ = ["CONFIG", "GeminiProvider", "mount"]

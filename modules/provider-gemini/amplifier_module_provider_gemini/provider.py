@@ -13,24 +13,13 @@ from pydantic import Field, ValidationError
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import InvalidRequestError, LLMError, RateLimitError
 from amplifier_kit.engine.usage import InvalidUsageError
-from amplifier_kit.llm import (
-    GEMINI,
-    Answer,
-    Endpoint,
-    LLMCall,
-    LLMProvider,
-    Mode,
-    ProviderConfig,
-    capture_responses,
-    env_or_config,
-    http_client,
-    import_in_thread,
-    key_field,
-    record_response,
-    to_llm_error,
-    url_field,
-)
-from amplifier_kit.llm.config import Name, PositiveWhole, Temperature
+from amplifier_kit.llm.client import capture_responses, http_client, import_in_thread, record_response
+from amplifier_kit.llm.config import Name, PositiveWhole, ProviderConfig, Temperature, env_or_config
+from amplifier_kit.llm.errors import GEMINI, Endpoint, to_llm_error
+from amplifier_kit.llm.provider import LLMProvider, key_field, url_field
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer
+from amplifier_kit.llm.structured_output import Mode
 from amplifier_module_provider_gemini.models import abilities_of, model_info
 from amplifier_module_provider_gemini.request import build_payload
 from amplifier_module_provider_gemini.response import StreamReader

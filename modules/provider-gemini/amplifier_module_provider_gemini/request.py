@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.message_models import ChatRequest
-from amplifier_kit.llm import (
+from amplifier_kit.llm.request import (
     Call,
     Conversation,
     Image,

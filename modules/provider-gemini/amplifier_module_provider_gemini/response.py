@@ -9,7 +9,8 @@ from uuid import uuid4
 
 from amplifier_core.llm_errors import InvalidToolCallError, StreamError
 from amplifier_kit.engine.usage import Counts
-from amplifier_kit.llm import Answer, FinishReason, Tokens
+from amplifier_kit.llm.prices import Tokens
+from amplifier_kit.llm.response import Answer, FinishReason
 from amplifier_module_provider_gemini.request import RAW_CONTENT, SIGNATURE, TEXT_SIGNATURE
 
 _REASONS: Final[dict[str, FinishReason]] = {"STOP": "stop", "MAX_TOKENS": "length"}

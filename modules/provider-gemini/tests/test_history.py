@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import Message
-from amplifier_kit.llm import read_conversation
+from amplifier_kit.llm.request import read_conversation
 from amplifier_module_provider_gemini.request import contents_of
 from amplifier_testing.llm.histories import History, any_history, growing_history
 

@@ -19,7 +19,7 @@ from amplifier_core.llm_errors import (
 )
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm import ANSWER_TOOL
+from amplifier_kit.llm.structured_output import ANSWER_TOOL
 from amplifier_module_provider_gemini import GeminiProvider
 from amplifier_testing.llm import GeminiWire, ModelServer, Reply, Said, sse
 from amplifier_testing.llm.rig import KEY, Rig, ask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amplifier_kit.llm import mount_provider
+from amplifier_kit.llm.provider import mount_provider
 from amplifier_module_provider_local.config import LocalConfig
 from amplifier_module_provider_local.provider import EVENTS, LocalProvider
 

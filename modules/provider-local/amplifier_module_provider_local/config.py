@@ -9,8 +9,17 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field
 
 from amplifier_kit.config import PathText, expects
-from amplifier_kit.llm import ProviderConfig
-from amplifier_kit.llm.config import Name, Number, PositiveNumber, PositiveWhole, Switch, Temperature, Whole, to_number
+from amplifier_kit.llm.config import (
+    Name,
+    Number,
+    PositiveNumber,
+    PositiveWhole,
+    ProviderConfig,
+    Switch,
+    Temperature,
+    Whole,
+    to_number,
+)
 
 #: The model that `amplifier provider install local` brings.
 SMALL_MODEL: Final = "smollm2-135m"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
-from amplifier_kit.llm import native_spec, read_tool_choice
+from amplifier_kit.llm.request import native_spec, read_tool_choice
 
 CALL_START: Final = "<tool_call>"
 CALL_END: Final = "</tool_call>"

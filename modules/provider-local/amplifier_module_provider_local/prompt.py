@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from amplifier_core.message_models import ToolSpec
-from amplifier_kit.llm import Call, Conversation, Image, Part, Result, Text, Turn, instruction_text
+from amplifier_kit.llm.request import Call, Conversation, Image, Part, Result, Text, Turn, instruction_text
 from amplifier_module_provider_local.grammar import CALL_END, CALL_START
 
 #: The instructions of a small model, in place of longer ones.

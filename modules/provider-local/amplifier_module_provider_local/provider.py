@@ -14,18 +14,12 @@ from amplifier_core.llm_errors import ConfigurationError, ContextLengthError, In
 from amplifier_kit.awaitable import await_soon
 from amplifier_kit.engine.usage import Counts
 from amplifier_kit.home import amplifier_home
-from amplifier_kit.llm import (
-    OPENAI,
-    Answer,
-    FinishReason,
-    LLMCall,
-    LLMProvider,
-    LLMResponse,
-    Mode,
-    ServiceError,
-    Tokens,
-    Wire,
-)
+from amplifier_kit.llm.errors import OPENAI, ServiceError, Wire
+from amplifier_kit.llm.prices import Tokens
+from amplifier_kit.llm.provider import LLMProvider
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer, FinishReason, LLMResponse
+from amplifier_kit.llm.structured_output import Mode
 from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model
 from amplifier_module_provider_local.config import SMALL_MODEL, LocalConfig
 from amplifier_module_provider_local.gguf import ModelFile, NotGGUFError, read_model_file

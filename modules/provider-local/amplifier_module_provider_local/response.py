@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from amplifier_core.llm_errors import InvalidToolCallError
-from amplifier_kit.llm import Answer, ServiceError
+from amplifier_kit.llm.errors import ServiceError
+from amplifier_kit.llm.response import Answer
 from amplifier_module_provider_local.grammar import CALL_END, CALL_START
 
 _HEAD: Final = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*(?=\S)')

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from amplifier_core.llm_errors import ProviderUnavailableError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm import http_client
+from amplifier_kit.llm.client import http_client
 from amplifier_module_provider_local import LocalProvider
 from amplifier_testing.llm import Reply, Said
 from amplifier_testing.llm.conformance import ConformanceBase, MakeRig, ProviderConformance

@@ -13,7 +13,7 @@ from amplifier_core.llm_errors import ConfigurationError, NotFoundError
 from amplifier_core.message_models import ResponseFormatJson, ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit import local_model
-from amplifier_kit.llm import LLMCall, read_conversation
+from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_kit.llm.structured_output import shape_of
 from amplifier_module_provider_local import LocalProvider, mount
 from amplifier_module_provider_local.host import Host, Load

@@ -15,7 +15,7 @@ from amplifier_core import AmplifierSession
 from amplifier_core.llm_errors import ConfigurationError, ContextLengthError
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import wait_for
-from amplifier_kit.llm import LLMCall, read_conversation
+from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_module_provider_local import LocalProvider
 from amplifier_testing.llm.rig import ask
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.stream_events import StreamEmitter
-from amplifier_kit.llm import Answer, LLMResponse
+from amplifier_kit.llm.response import Answer, LLMResponse
 from amplifier_module_provider_local.response import CallReader
 
 _JSON = st.recursive(

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from amplifier_kit.guard.files.configured_file import ConfiguredFile
-from amplifier_kit.guard.redaction import process_redactor
+from amplifier_kit.guard.redaction.redactor import process_redactor
 
 _OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -8,8 +8,16 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from amplifier_kit.llm import ProviderConfig, env_or_config
-from amplifier_kit.llm.config import Name, PositiveNumber, PositiveWhole, Switch, Temperature, Whole
+from amplifier_kit.llm.config import (
+    Name,
+    PositiveNumber,
+    PositiveWhole,
+    ProviderConfig,
+    Switch,
+    Temperature,
+    Whole,
+    env_or_config,
+)
 
 DEFAULT_MODEL: Final = "llama3.2:3b"
 

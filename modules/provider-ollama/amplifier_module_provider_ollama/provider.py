@@ -12,20 +12,13 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo, capabilities
 from amplifier_core.llm_errors import StreamError
-from amplifier_kit.llm import (
-    OLLAMA,
-    Answer,
-    LLMCall,
-    LLMProvider,
-    Mode,
-    capture_responses,
-    env_or_config,
-    http_options,
-    import_in_thread,
-    proxy_errors,
-    record_response,
-    url_field,
-)
+from amplifier_kit.llm.client import capture_responses, http_options, import_in_thread, proxy_errors, record_response
+from amplifier_kit.llm.config import env_or_config
+from amplifier_kit.llm.errors import OLLAMA
+from amplifier_kit.llm.provider import LLMProvider, url_field
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer
+from amplifier_kit.llm.structured_output import Mode
 from amplifier_module_provider_ollama.config import OllamaConfig, host_of
 from amplifier_module_provider_ollama.request import build_payload
 from amplifier_module_provider_ollama.response import OllamaError, read_lines

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest
-from amplifier_kit.llm import (
+from amplifier_kit.llm.request import (
     Call,
     Conversation,
     Image,

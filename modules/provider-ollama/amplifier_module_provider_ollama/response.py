@@ -8,7 +8,9 @@ from uuid import uuid4
 
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.engine.usage import Counts
-from amplifier_kit.llm import Answer, FinishReason, ServiceError, Tokens
+from amplifier_kit.llm.errors import ServiceError
+from amplifier_kit.llm.prices import Tokens
+from amplifier_kit.llm.response import Answer, FinishReason
 
 _TIMES: Final = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 

@@ -8,7 +8,8 @@ import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
 from amplifier_kit.config import read_config
-from amplifier_kit.llm import LLMCall, Shape, read_conversation
+from amplifier_kit.llm.request import LLMCall, read_conversation
+from amplifier_kit.llm.structured_output import Shape
 from amplifier_module_provider_ollama.config import OllamaConfig, host_of
 from amplifier_module_provider_ollama.request import build_payload
 from amplifier_testing.llm.rig import ask

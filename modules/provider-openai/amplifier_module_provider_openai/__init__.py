@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from amplifier_kit.llm import mount_keyed_provider
-from amplifier_kit.llm.responses import RESPONSES_EVENTS
+from amplifier_kit.llm.provider import mount_keyed_provider
+from amplifier_kit.llm.responses.provider import RESPONSES_EVENTS
 from amplifier_module_provider_openai.provider import OpenAIConfig, OpenAIProvider
 
 __all__ = ["CONFIG", "OpenAIProvider", "mount"]

@@ -8,10 +8,11 @@ from typing import Any, Final
 from pydantic import Field
 
 from amplifier_core import ConfigField
-from amplifier_kit.llm import env_or_config, http_client, import_in_thread, key_field, url_field
-from amplifier_kit.llm.config import Name
-from amplifier_kit.llm.responses import ResponsesConfig, ResponsesProvider
-from amplifier_kit.llm.responses.request import Retention
+from amplifier_kit.llm.client import http_client, import_in_thread
+from amplifier_kit.llm.config import Name, env_or_config
+from amplifier_kit.llm.provider import key_field, url_field
+from amplifier_kit.llm.responses.provider import ResponsesProvider
+from amplifier_kit.llm.responses.request import ResponsesConfig, Retention
 
 _BASE_URL: Final = "https://api.openai.com/v1"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.llm.responses import abilities_of, describe
+from amplifier_kit.llm.responses.models import abilities_of, describe
 
 
 @pytest.mark.parametrize(

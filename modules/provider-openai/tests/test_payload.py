@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ChatRequest, ToolSpec
-from amplifier_kit.llm import LLMCall, read_conversation
+from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_module_provider_openai import OpenAIProvider
 from amplifier_testing.llm.rig import ask
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm.responses import RESPONSES_EVENTS
+from amplifier_kit.llm.responses.provider import RESPONSES_EVENTS
 from amplifier_module_provider_openai import CONFIG, mount
 
 ROOT = Path(__file__).parent.parent

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from amplifier_kit.llm import LLMProvider, env_or_config, mount_provider
 from amplifier_kit.llm.client import NO_KEY
+from amplifier_kit.llm.config import env_or_config
+from amplifier_kit.llm.provider import LLMProvider, mount_provider
 from amplifier_module_provider_vllm.chat import VLLMChatProvider
 from amplifier_module_provider_vllm.config import KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.provider import VLLMProvider

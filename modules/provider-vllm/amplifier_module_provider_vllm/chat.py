@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from amplifier_core import ConfigField
-from amplifier_kit.llm import Wire
-from amplifier_kit.llm.chat import CHAT, ChatProvider
+from amplifier_kit.llm.chat.provider import CHAT, ChatProvider
+from amplifier_kit.llm.errors import Wire
 from amplifier_module_provider_vllm.config import KEY_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.provider import CONTEXT_WINDOW, MAX_OUTPUT_TOKENS, wizard_fields
 

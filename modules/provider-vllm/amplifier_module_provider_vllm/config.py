@@ -6,10 +6,9 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from amplifier_kit.llm.chat import ChatConfig
+from amplifier_kit.llm.chat.request import ChatConfig
 from amplifier_kit.llm.config import Name, Number, PositiveNumber, Temperature, Whole
-from amplifier_kit.llm.responses import ResponsesConfig
-from amplifier_kit.llm.responses.request import Chaining
+from amplifier_kit.llm.responses.request import Chaining, ResponsesConfig
 
 DEFAULT_MODEL: Final = "openai/gpt-oss-20b"
 URL_NAMES: Final = ("VLLM_BASE_URL",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from amplifier_kit.llm import Conversation, Image, Result, Text, Turn, instruction_text
+from amplifier_kit.llm.request import Conversation, Image, Result, Text, Turn, instruction_text
 
 
 def plain_turns(conversation: Conversation, *, keeps_roles: bool) -> Conversation:

@@ -8,12 +8,16 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import LLMError, NotFoundError
-from amplifier_kit.llm import OPENAI, Answer, LLMCall, Mode, WarmingUpError, Wire, key_field, model_field, url_field
-from amplifier_kit.llm.chat import describe_model, is_chat_model
+from amplifier_kit.llm.chat.provider import describe_model, is_chat_model
 from amplifier_kit.llm.client import list_server_models, server_client, server_url
-from amplifier_kit.llm.errors import read_failure
-from amplifier_kit.llm.responses import Abilities, ResponsesProvider
+from amplifier_kit.llm.errors import OPENAI, WarmingUpError, Wire, read_failure
+from amplifier_kit.llm.provider import key_field, model_field, url_field
+from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.response import Answer
+from amplifier_kit.llm.responses.models import Abilities
+from amplifier_kit.llm.responses.provider import ResponsesProvider
 from amplifier_kit.llm.responses.response import ResponseReader
+from amplifier_kit.llm.structured_output import Mode
 from amplifier_module_provider_vllm.config import DEFAULT_MODEL, KEY_NAMES, URL_NAMES, VLLMConfig
 from amplifier_module_provider_vllm.plain import plain_items, plain_turns
 

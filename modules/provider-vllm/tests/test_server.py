@@ -11,7 +11,8 @@ import pytest
 from amplifier_core.llm_errors import NotFoundError
 from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.llm import ANSWER_TOOL, WarmingUpError
+from amplifier_kit.llm.errors import WarmingUpError
+from amplifier_kit.llm.structured_output import ANSWER_TOOL
 from amplifier_module_provider_vllm import VLLMChatProvider, VLLMProvider
 from amplifier_testing.llm import ChatWire, ModelServer, Reply, ResponsesWire, Said
 from amplifier_testing.llm.rig import KEY, Rig, ask

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from amplifier_kit.config import read_config
-from amplifier_kit.guard.files import FileAccess, FileConfig, Workspace
+from amplifier_kit.guard.files.workspace import FileAccess, FileConfig, Workspace
 from amplifier_module_tool_apply_patch._tool import APPLIED, ApplyPatch, Engine
 
 __amplifier_module_type__ = "tool"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from amplifier_kit.guard.files import FileError, nearest_line
+from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.guard.files.text import nearest_line
 
 __all__ = ["MOST_LINES", "Current"]
 

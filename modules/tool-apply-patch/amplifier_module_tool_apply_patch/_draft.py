@@ -8,19 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from amplifier_kit.guard.files import (
-    Change,
-    FileError,
-    Place,
-    Roots,
-    Text,
-    TextFormat,
-    check_writable,
-    decode,
-    discloses,
-    encode,
-    read_content,
-)
+from amplifier_kit.guard.files.changes import Change, check_writable
+from amplifier_kit.guard.files.place import FileError, Place, Roots, discloses, read_content
+from amplifier_kit.guard.files.text import Text, TextFormat, decode, encode
 from amplifier_module_tool_apply_patch._current import Current
 from amplifier_module_tool_apply_patch._hunks import patched
 from amplifier_module_tool_apply_patch._patch import Kind, Operation

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from amplifier_kit.guard.files import FileError, LineMatch, Text, find_lines
+from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.guard.files.text import LineMatch, Text, find_lines
 from amplifier_module_tool_apply_patch._current import Current
 from amplifier_module_tool_apply_patch._patch import Hunk
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from amplifier_kit.guard.files import FileError
+from amplifier_kit.guard.files.place import FileError
 
 __all__ = ["Hunk", "Operation", "parse_diff", "parse_patch"]
 

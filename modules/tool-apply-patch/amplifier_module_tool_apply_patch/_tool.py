@@ -8,16 +8,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Final, Literal
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.files import (
-    WRITE,
-    FileCall,
-    FileError,
-    Place,
-    Workspace,
-    Written,
-    exclusive_access,
-    shown,
-)
+from amplifier_kit.guard.files.changes import exclusive_access
+from amplifier_kit.guard.files.place import FileError, Place, shown
+from amplifier_kit.guard.files.workspace import WRITE, FileCall, Workspace, Written
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_apply_patch._draft import Draft, Effect, Note, Step
 from amplifier_module_tool_apply_patch._patch import Kind, Operation, parse_diff, parse_patch

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.files import FileError, decode
+from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.guard.files.text import decode
 from amplifier_module_tool_apply_patch._hunks import patched
 from amplifier_module_tool_apply_patch._patch import parse_diff
 

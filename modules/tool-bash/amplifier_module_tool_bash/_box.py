@@ -6,15 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from amplifier_kit.guard.sandbox import (
-    SANDBOX_BLOCKED,
-    Sandbox,
-    SandboxRequiredError,
-    SandboxSetup,
-    Status,
-    sandbox_of,
-    settings_of,
-)
+from amplifier_kit.guard.sandbox.errors import SandboxRequiredError
+from amplifier_kit.guard.sandbox.sandbox import SANDBOX_BLOCKED, Sandbox, SandboxSetup, Status, sandbox_of, settings_of
 from amplifier_module_tool_bash._progress import call_of
 
 #: The config that can allow more.

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import Field
 
 from amplifier_kit.config import Config, Count, PathText, Seconds, Texts, expects
-from amplifier_kit.guard.sandbox import SandboxConfig
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 
 __all__ = ["PROFILES", "BashConfig", "Profile"]
 

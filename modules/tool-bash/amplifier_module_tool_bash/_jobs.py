@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import (
+from amplifier_kit.guard.processes.running_command import (
     CommandSpec,
     Outcome,
     RunningCommand,
@@ -14,7 +14,7 @@ from amplifier_kit.guard.processes import (
     start,
     to_end,
 )
-from amplifier_kit.guard.sandbox import SandboxSetup
+from amplifier_kit.guard.sandbox.sandbox import SandboxSetup
 from amplifier_module_tool_bash._output import OutputFolder, SavedOutput
 
 #: Jobs that may run at the same time.

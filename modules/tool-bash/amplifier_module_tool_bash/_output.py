@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from amplifier_kit.guard.private_files import make_private, write_unmasked
-from amplifier_kit.guard.processes import Output, Shown
-from amplifier_kit.guard.processes.output import FLOOD, is_binary
-from amplifier_kit.guard.redaction import RedactingStream, process_redactor
+from amplifier_kit.guard.processes.output import FLOOD, Output, Shown, is_binary
+from amplifier_kit.guard.redaction.redactor import process_redactor
+from amplifier_kit.guard.redaction.stream import RedactingStream
 
 #: Bytes of all files in a folder; the oldest are removed first.
 FOLDER_LIMIT: Final = 256 * 1024 * 1024

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import Output
+from amplifier_kit.guard.processes.output import Output
 
 TOOL_PROGRESS: Final = "tool:progress"
 #: Seconds between two reports.

@@ -6,7 +6,8 @@ import signal
 from typing import Any
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.processes import Outcome, Shown
+from amplifier_kit.guard.processes.output import Shown
+from amplifier_kit.guard.processes.running_command import Outcome
 
 
 def failure(code: str, message: str) -> ToolResult:

@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.processes import CommandSpec, StartError, command_environment, run
-from amplifier_kit.guard.processes.programs import find_program
-from amplifier_kit.guard.sandbox import EVENTS as SANDBOX_EVENTS
-from amplifier_kit.guard.sandbox import (
-    SandboxError,
-    SandboxRequiredError,
-    SandboxSetup,
-)
+from amplifier_kit.guard.processes.programs import command_environment, find_program
+from amplifier_kit.guard.processes.running_command import CommandSpec, StartError, run
+from amplifier_kit.guard.sandbox.errors import SandboxError, SandboxRequiredError
+from amplifier_kit.guard.sandbox.sandbox import EVENTS as SANDBOX_EVENTS
+from amplifier_kit.guard.sandbox.sandbox import SandboxSetup
 from amplifier_module_tool_bash._box import Box
 from amplifier_module_tool_bash._call import Call, InvalidCallError, TooLongError, input_schema
 from amplifier_module_tool_bash._config import BashConfig

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 from amplifier_module_tool_bash import BashTool, mount, on_session_ready
 
 MakeTool = Callable[..., BashTool]

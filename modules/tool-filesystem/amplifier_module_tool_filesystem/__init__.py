@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from amplifier_kit.config import read_config
-from amplifier_kit.guard.files import FileAccess, FileConfig, Workspace
+from amplifier_kit.guard.files.workspace import FileAccess, FileConfig, Workspace
 from amplifier_module_tool_filesystem._edit import EditFile
 from amplifier_module_tool_filesystem._read import ReadFile
 from amplifier_module_tool_filesystem._write import WriteFile

@@ -6,21 +6,10 @@ import threading
 from typing import Any, ClassVar, NamedTuple
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.files import (
-    WRITE,
-    Change,
-    FileCall,
-    FileError,
-    Place,
-    Workspace,
-    Written,
-    check_writable,
-    decode,
-    discloses,
-    encode,
-    exclusive_access,
-    read_content,
-)
+from amplifier_kit.guard.files.changes import Change, check_writable, exclusive_access
+from amplifier_kit.guard.files.place import FileError, Place, discloses, read_content
+from amplifier_kit.guard.files.text import decode, encode
+from amplifier_kit.guard.files.workspace import WRITE, FileCall, Workspace, Written
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import _inputs
 from amplifier_module_tool_filesystem._matching import edit

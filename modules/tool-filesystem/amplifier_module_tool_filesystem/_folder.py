@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from amplifier_kit.guard.files import Place, Roots, as_file_error, shown
+from amplifier_kit.guard.files.place import Place, Roots, as_file_error, shown
 
 __all__ = ["MOST_LISTED", "Listing", "leads_to_hidden", "list_folder"]
 

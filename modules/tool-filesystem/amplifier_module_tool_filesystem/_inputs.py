@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.files import FileError
+from amplifier_kit.guard.files.place import FileError
 
 __all__ = ["failure", "flag", "number", "path", "text"]
 

@@ -8,7 +8,9 @@ import threading
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final
 
-from amplifier_kit.guard.files import SAMPLE, FileError, Stopped, is_binary, newline_of, sniff
+from amplifier_kit.guard.files.changes import Stopped
+from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.guard.files.text import SAMPLE, is_binary, newline_of, sniff
 
 __all__ = ["LONGEST_LINE", "MOST_CHARACTERS", "Window", "read_window"]
 

@@ -9,7 +9,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from amplifier_kit.guard.files import LARGEST_TEXT, FileError, LineMatch, Text, find_lines
+from amplifier_kit.guard.files.place import LARGEST_TEXT, FileError
+from amplifier_kit.guard.files.text import LineMatch, Text, find_lines
 from amplifier_module_tool_filesystem._nearest import nearest
 
 __all__ = ["Edited", "edit"]

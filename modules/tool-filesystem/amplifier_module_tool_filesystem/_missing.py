@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from amplifier_kit.guard.files import FileError, Place, shown
+from amplifier_kit.guard.files.place import FileError, Place, shown
 from amplifier_module_tool_filesystem._folder import leads_to_hidden
 
 __all__ = ["missing"]

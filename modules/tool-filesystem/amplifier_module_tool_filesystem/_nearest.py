@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from amplifier_kit.guard.files import nearest_line
+from amplifier_kit.guard.files.text import nearest_line
 
 __all__ = ["nearest"]
 

@@ -7,7 +7,8 @@ import threading
 from typing import Any, ClassVar, NamedTuple
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.files import READ, FileError, Place, Workspace, as_file_error, open_file
+from amplifier_kit.guard.files.place import FileError, Place, as_file_error, open_file
+from amplifier_kit.guard.files.workspace import READ, Workspace
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import _inputs
 from amplifier_module_tool_filesystem._folder import list_folder

@@ -8,26 +8,10 @@ import threading
 from typing import Any, ClassVar, NamedTuple
 
 from amplifier_core import ToolResult
-from amplifier_kit.guard.files import (
-    WRITE,
-    Change,
-    FileCall,
-    FileError,
-    Place,
-    Roots,
-    TextFormat,
-    Workspace,
-    Written,
-    as_file_error,
-    check_writable,
-    discloses,
-    encode,
-    exclusive_access,
-    is_binary,
-    newline_of,
-    open_file,
-    sniff,
-)
+from amplifier_kit.guard.files.changes import Change, check_writable, exclusive_access
+from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error, discloses, open_file
+from amplifier_kit.guard.files.text import TextFormat, encode, is_binary, newline_of, sniff
+from amplifier_kit.guard.files.workspace import WRITE, FileCall, Workspace, Written
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import _inputs
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.files import FileError, decode, encode
+from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.guard.files.text import decode, encode
 from amplifier_module_tool_filesystem import _matching
 from amplifier_module_tool_filesystem._matching import edit
 

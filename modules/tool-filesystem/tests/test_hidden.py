@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.policy import Rule
 from amplifier_kit.guard.policy.paths import hidden_paths
+from amplifier_kit.guard.policy.rules import Rule
 
 Hide = Callable[..., None]
 

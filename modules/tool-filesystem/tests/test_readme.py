@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from amplifier_kit.guard.files import FileConfig
+from amplifier_kit.guard.files.workspace import FileConfig
 from amplifier_module_tool_filesystem import _folder, _lines
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")

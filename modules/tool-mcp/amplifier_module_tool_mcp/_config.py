@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from amplifier_kit.config import Config, Count, Seconds, expects
-from amplifier_kit.guard.sandbox import SandboxConfig
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 
 __all__ = ["McpConfig", "Retry", "Visibility"]
 

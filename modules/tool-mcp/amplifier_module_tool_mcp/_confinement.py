@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from amplifier_kit.guard.processes.programs import is_below
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, SandboxError, SandboxRequiredError, sandbox_of
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.errors import SandboxError, SandboxRequiredError
+from amplifier_kit.guard.sandbox.sandbox import Sandbox, sandbox_of
 from amplifier_module_tool_mcp._faults import ServerFault
 from amplifier_module_tool_mcp._spec import ServerSpec
 

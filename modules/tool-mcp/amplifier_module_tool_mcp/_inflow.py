@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import Output
+from amplifier_kit.guard.processes.output import Output
 from amplifier_module_tool_mcp._allowance import BURST, RATE, Allowance
 from amplifier_module_tool_mcp._faults import ServerFault
 

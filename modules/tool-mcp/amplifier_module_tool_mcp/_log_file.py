@@ -11,8 +11,9 @@ from typing import Final
 
 from amplifier_kit.guard.files.configured_file import ConfiguredFile
 from amplifier_kit.guard.private_files import append
-from amplifier_kit.guard.processes import Output
-from amplifier_kit.guard.redaction import RedactingStream, process_redactor
+from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.redaction.redactor import process_redactor
+from amplifier_kit.guard.redaction.stream import RedactingStream
 from amplifier_module_tool_mcp._variables import Mask
 
 logger = logging.getLogger(__name__)

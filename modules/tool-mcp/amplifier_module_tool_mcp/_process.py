@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.guard.processes import CommandSpec, RunningCommand, StartError, start, to_end
 from amplifier_kit.guard.processes.programs import find_program, host_environment
+from amplifier_kit.guard.processes.running_command import CommandSpec, RunningCommand, StartError, start, to_end
 from amplifier_module_tool_mcp._confinement import Confinement
 from amplifier_module_tool_mcp._faults import ServerFault, short
 from amplifier_module_tool_mcp._inflow import Inflow

@@ -133,7 +133,7 @@ class Servers:
         await self._is_begun.wait()
         if not any(connection.spec.transport == "stdio" for connection in self.connections.values()):
             return
-        from amplifier_kit.guard.sandbox import sandbox_of
+        from amplifier_kit.guard.sandbox.sandbox import sandbox_of
 
         try:
             sandbox = sandbox_of(self._coordinator, {"sandbox": self._settings.sandbox})

@@ -79,7 +79,7 @@ class ServerSpec:
 
     def resolved(self, environment: Mapping[str, str]) -> Resolved:
         """Return what to start it with; raises ServerFault for a variable that is not set."""
-        from amplifier_kit.guard.processes import is_secret_variable
+        from amplifier_kit.guard.processes.programs import is_secret_variable
 
         mask = Mask()
 

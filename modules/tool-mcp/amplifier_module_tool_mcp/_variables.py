@@ -60,7 +60,7 @@ def expanded(text: str, environment: Mapping[str, str], mask: Mask, *, is_secret
     The default stands for a variable that is not set, or empty. Raises ServerFault, which names the variable, for one
     that is neither set nor has a default.
     """
-    from amplifier_kit.guard.processes import is_secret_variable
+    from amplifier_kit.guard.processes.programs import is_secret_variable
 
     def value_of(found: re.Match[str]) -> str:
         name, default = found.group(1), found.group(2)

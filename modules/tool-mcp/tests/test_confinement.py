@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.sandbox import sandbox_of
+from amplifier_kit.guard.sandbox.sandbox import sandbox_of
 from amplifier_module_tool_mcp import _confinement
 
 Session = Any

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Final, Literal, cast
 
-from amplifier_kit.guard.processes import to_end
 from amplifier_kit.guard.processes.launch import open_process_with_protocol
+from amplifier_kit.guard.processes.running_command import to_end
 
 #: How long a killed process may take to go; one that hangs in the system (a dead network share) is left to it.
 _GRACE: Final = 1.0

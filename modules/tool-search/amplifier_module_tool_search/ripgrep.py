@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from amplifier_kit.guard.processes.programs import find_program
-from amplifier_kit.guard.sandbox import sandbox_of
+from amplifier_kit.guard.sandbox.sandbox import sandbox_of
 from amplifier_module_tool_search.child import Command, run
 
 #: Older ones lack options that are used here.

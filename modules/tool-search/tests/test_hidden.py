@@ -15,8 +15,8 @@ import pytest
 
 from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.guard.policy import Rule
 from amplifier_kit.guard.policy.paths import hidden_paths
+from amplifier_kit.guard.policy.rules import Rule
 from amplifier_module_tool_search import ripgrep
 from amplifier_module_tool_search.notes import Notes
 from amplifier_module_tool_search.ripgrep import excluding

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.guard.policy import Rule
 from amplifier_kit.guard.policy.paths import hidden_paths
+from amplifier_kit.guard.policy.rules import Rule
 from amplifier_module_tool_search import mount
 
 pytestmark = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")

@@ -7,20 +7,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from amplifier_kit.guard.files import (
-    WRITE,
-    Change,
-    FileAccess,
-    FileCall,
-    FileConfig,
-    FileError,
-    Place,
-    Workspace,
-    Written,
-    check_writable,
-    exclusive_access,
-    shown,
-)
+from amplifier_kit.guard.files.changes import Change, check_writable, exclusive_access
+from amplifier_kit.guard.files.place import FileError, Place, shown
+from amplifier_kit.guard.files.workspace import WRITE, FileAccess, FileCall, FileConfig, Workspace, Written
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_web.failure import Failure
 

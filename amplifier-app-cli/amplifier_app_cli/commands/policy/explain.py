@@ -20,7 +20,7 @@ from amplifier_app_cli.ui.records import format_option, print_json
 from amplifier_foundation.policy.explain import Explanation
 from amplifier_foundation.policy.explain import explain as explain_action
 from amplifier_foundation.policy.permissions import Judgement, known_action, named_details
-from amplifier_kit.guard.policy import facts
+from amplifier_kit.guard.policy.facts import facts
 
 _ACTION = re.compile(r"(filesystem|process|network|session|mcp|tool)\.[A-Za-z0-9_.-]+")
 #: Actions that most rules are about; a word similar to one of them is probably mistyped, not a command.

@@ -19,7 +19,7 @@ from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.policy_file import PolicySource, read_policy_file
 from amplifier_foundation.policy.remembered_rules import RememberedRule, RememberedRules
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 
 @click.command("list")

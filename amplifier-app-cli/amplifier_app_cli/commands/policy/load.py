@@ -19,7 +19,7 @@ from amplifier_foundation.policy.permissions import Judgement, Permissions
 from amplifier_foundation.policy.policy_file import may_bundle_allow, rule_entry
 from amplifier_foundation.sessions.store import SessionStore
 from amplifier_foundation.trust.store import TrustStore
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 Function = Callable[..., Any]
 

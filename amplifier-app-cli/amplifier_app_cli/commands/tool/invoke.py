@@ -33,9 +33,11 @@ from amplifier_app_cli.ui.say import complain, show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_REQUIRED, TOOL_ERROR, TOOL_POST
 from amplifier_foundation.approvals.answered_by import person_at
-from amplifier_foundation.children import Spawner
-from amplifier_foundation.sessions import SessionRuntime
-from amplifier_kit.engine.loop import Call, Choice, Outcome, Reply, Turn, TurnLoop
+from amplifier_foundation.children.capabilities import Spawner
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_kit.engine.loop.reply import Call, Reply
+from amplifier_kit.engine.loop.request import Choice
+from amplifier_kit.engine.loop.turn import Outcome, Turn, TurnLoop
 
 
 @click.command()

@@ -14,12 +14,12 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.bundle.compose import options_for
 from amplifier_app_cli.providers.choice import unset_of
 from amplifier_core.llm_errors import ConfigurationError
-from amplifier_foundation.children import Spawner
+from amplifier_foundation.children.capabilities import Spawner
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import prepare
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.settings.keys import KeyStore
 
 #: What of a plan tools need to be looked at: neither a model nor hooks.

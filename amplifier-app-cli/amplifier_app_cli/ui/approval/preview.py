@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from amplifier_kit.guard.redaction import live_values_from_env, live_values_from_keys
+from amplifier_kit.guard.redaction.known_values import live_values_from_env, live_values_from_keys
 
 if TYPE_CHECKING:
     from amplifier_foundation.paths import Home

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy
     from amplifier_foundation.policy.remembered_rules import MemoryScope
     from amplifier_foundation.sessions.permissions import SessionPermissions
-    from amplifier_kit.guard.policy import Rule
+    from amplifier_kit.guard.policy.rules import Rule
 
 
 ALLOW: Final = "Allow"

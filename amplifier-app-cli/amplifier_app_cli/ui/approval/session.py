@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amplifier_app_cli.ui.approval.question import UserTerminal
     from amplifier_foundation.approvals.open_calls import ChildCalls
     from amplifier_foundation.approvals.pending_calls import PendingCall
-    from amplifier_foundation.sessions import SessionRuntime
+    from amplifier_foundation.sessions.runtime import SessionRuntime
 
 
 class SessionApprovals:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from amplifier_core import ApprovalRequest, ApprovalResponse
     from amplifier_foundation.approvals.pending_calls import PendingCall, PendingQuestion, RecordedAnswers
     from amplifier_foundation.sessions.permissions import SessionPermissions
-    from amplifier_kit.guard.policy import Rule
+    from amplifier_kit.guard.policy.rules import Rule
 
 #: Invalid answers before the question counts as denied.
 _PATIENCE: Final = 3

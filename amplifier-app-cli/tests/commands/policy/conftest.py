@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.policy import policy
 from amplifier_foundation.paths import Home
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 
 @pytest.fixture

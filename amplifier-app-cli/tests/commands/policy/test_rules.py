@@ -13,7 +13,7 @@ from click.testing import Result
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.remembered_rules import RememberedRules
 from amplifier_foundation.trust.store import TrustStore
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 Give = Callable[..., Result]
 Wrote = Callable[[str, str], Path]

@@ -12,7 +12,7 @@ import pexpect
 import pytest
 from click.testing import Result
 
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]

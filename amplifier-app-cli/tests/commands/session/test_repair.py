@@ -9,7 +9,7 @@ from pathlib import Path
 
 from click.testing import Result
 
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Made = Callable[..., Path]

@@ -1,7 +1,7 @@
 """What a person is told of the answers that a question takes."""
 
 from amplifier_app_cli.ui.approval.question import Choices, Question, explanation, keys
-from amplifier_kit.guard.policy import Rule
+from amplifier_kit.guard.policy.rules import Rule
 
 
 def _question(command: str = "make test") -> Question:

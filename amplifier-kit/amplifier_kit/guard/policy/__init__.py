@@ -14,25 +14,3 @@ Nothing here reads a file's content or has default rules. The shell's grammar is
 | `wrappers.py`, `hazards.py`, `repositories.py` | programs that run others, hazardous words, foreign repositories |
 | `programs.toml`, `programs.py` | the table of known programs, see docs/policy-programs.md |
 """
-
-from amplifier_kit.guard.policy.facts import Facts, facts
-from amplifier_kit.guard.policy.rule_parser import Problem, check_examples, parse_rules
-from amplifier_kit.guard.policy.rules import Decision, Example, Rule, RuleError, RuleSet, Verdict, suggest
-from amplifier_kit.guard.policy.segments import Redirect, Segment
-
-__all__ = [
-    "Decision",
-    "Example",
-    "Facts",
-    "Problem",
-    "Redirect",
-    "Rule",
-    "RuleError",
-    "RuleSet",
-    "Segment",
-    "Verdict",
-    "check_examples",
-    "facts",
-    "parse_rules",
-    "suggest",
-]

@@ -5,30 +5,3 @@
 of a process that the caller starts with its own pipes. Without bubblewrap, commands run unconfined with a warning, or
 are refused, as the plan says.
 """
-
-from amplifier_kit.guard.sandbox.config import SandboxConfig
-from amplifier_kit.guard.sandbox.errors import SandboxError, SandboxRequiredError
-from amplifier_kit.guard.sandbox.sandbox import (
-    EVENTS,
-    SANDBOX_BLOCKED,
-    SANDBOX_STATUS,
-    Sandbox,
-    SandboxSetup,
-    Status,
-    sandbox_of,
-    settings_of,
-)
-
-__all__ = [
-    "EVENTS",
-    "SANDBOX_BLOCKED",
-    "SANDBOX_STATUS",
-    "Sandbox",
-    "SandboxConfig",
-    "SandboxError",
-    "SandboxRequiredError",
-    "SandboxSetup",
-    "Status",
-    "sandbox_of",
-    "settings_of",
-]

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_kit.awaitable import plain_result
-from amplifier_kit.guard.processes import CommandSpec, command_environment, supervisor
-from amplifier_kit.guard.processes.programs import loader_variables
+from amplifier_kit.guard.processes import supervisor
+from amplifier_kit.guard.processes.programs import command_environment, loader_variables
+from amplifier_kit.guard.processes.running_command import CommandSpec
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import Blocked, SandboxError, SandboxRequiredError, blocked_by
 from amplifier_kit.guard.sandbox.placeholders import Placeholders

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import COMPACT_SKIPPED, BaseContext, ContextConfig
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.compaction import COMPACT_SKIPPED
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 
 class Context(BaseContext):

@@ -4,10 +4,9 @@ from itertools import count
 from typing import Any
 
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.context import ContextConfig
 from amplifier_kit.engine.context.compaction import LAST_RESORT, Compacted, compact
 from amplifier_kit.engine.context.ledger import Conversation
-from amplifier_kit.engine.context.token_budget import estimate_all
+from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
 from amplifier_kit.engine.pairing import check_pairing
 
 Message = dict[str, Any]

@@ -8,8 +8,8 @@ import pytest
 from amplifier_core import HookResult
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import BaseContext, ContextConfig
-from amplifier_kit.engine.context.token_budget import estimate_all
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
 
 Events = list[tuple[str, dict[str, Any]]]
 

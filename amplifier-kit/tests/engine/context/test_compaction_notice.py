@@ -4,9 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
-from amplifier_kit.engine.context import ContextConfig
 from amplifier_kit.engine.context.compaction import Compacted, compaction_notice, insert_notice
-from amplifier_kit.engine.context.token_budget import TokenBudget
+from amplifier_kit.engine.context.token_budget import ContextConfig, TokenBudget
 
 MADE = Compacted(end=90, messages=[], tokens=4000, level=3, removed=41, truncated=7, stubbed=2)
 ROOM = TokenBudget(10_000, 9_200, 700, 7_764, 3_900)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import BaseContext, ContextConfig
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 HOOK = {"role": "system", "content": "from a hook", "metadata": {"source": "hook"}}
 STORED = {"role": "system", "content": "stored"}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.engine.context import BaseContext, ContextConfig
-from amplifier_kit.engine.context.token_budget import TokenBudget
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig, TokenBudget
 
 Message = dict[str, Any]
 

@@ -7,8 +7,7 @@ import pytest
 
 from amplifier_core import ModelInfo, ProviderInfo
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.context import ContextConfig
-from amplifier_kit.engine.context.token_budget import request_budget
+from amplifier_kit.engine.context.token_budget import ContextConfig, request_budget
 
 MODEL = ModelInfo(id="m", display_name="M", context_window=200_000, max_output_tokens=64_000)
 INFO = ProviderInfo(id="p", display_name="P", defaults={"context_window": 100_000, "max_output_tokens": 8_000})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.context import ContextConfig
+from amplifier_kit.engine.context.token_budget import ContextConfig
 
 DEFAULTS = {
     "max_tokens": None,

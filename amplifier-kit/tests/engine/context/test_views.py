@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from amplifier_core.llm_errors import ContextLengthError
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.context import BaseContext, ContextConfig
-from amplifier_kit.engine.context.token_budget import estimate_all
+from amplifier_kit.engine.context.base import BaseContext
+from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
 from amplifier_kit.engine.pairing import check_pairing, tool_call_ids
 
 Message = dict[str, Any]

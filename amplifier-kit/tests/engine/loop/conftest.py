@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 import pytest
 
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.loop import EXECUTION_HEARTBEAT, LOOP_DETECTED, LoopConfig, LoopMemory, Turn
+from amplifier_kit.engine.loop.config import LoopConfig
+from amplifier_kit.engine.loop.model_call import LoopMemory
+from amplifier_kit.engine.loop.turn import EXECUTION_HEARTBEAT, LOOP_DETECTED, Turn
 
 
 class PlainTurn(Turn):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import read_config
-from amplifier_kit.engine.loop import LoopConfig
+from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_testing.loop.fakes import PlainTool
 
 

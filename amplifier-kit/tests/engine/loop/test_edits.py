@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from amplifier_core.models import HookResult, ToolResult
 from amplifier_kit.engine import tasks
-from amplifier_kit.engine.loop import LoopConfig, LoopMemory, Turn
+from amplifier_kit.engine.loop.config import LoopConfig
+from amplifier_kit.engine.loop.model_call import LoopMemory
 from amplifier_kit.engine.loop.tool_calls import EDITED_INPUT, MAX_EDITS
+from amplifier_kit.engine.loop.turn import Turn
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
 
 

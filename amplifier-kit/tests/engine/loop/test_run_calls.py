@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from amplifier_core.models import HookResult
-from amplifier_kit.engine.loop import Call, run_calls
+from amplifier_kit.engine.loop.reply import Call
+from amplifier_kit.engine.loop.tool_calls import run_calls
 from amplifier_testing.loop.fakes import LoopRig, PlainTool
 
 

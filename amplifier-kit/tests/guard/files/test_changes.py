@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.files import Change, FileError, Roots, Stopped, apply_changes, check_writable, reach
+from amplifier_kit.guard.files.changes import Change, Stopped, apply_changes, check_writable
+from amplifier_kit.guard.files.place import FileError, Roots, reach
 
 
 def _apply(stop: threading.Event, roots: Roots, contents: dict[Path, bytes | None]) -> None:

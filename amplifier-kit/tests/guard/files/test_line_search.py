@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.files import LineMatch, find_lines, nearest_line
+from amplifier_kit.guard.files.text import LineMatch, find_lines, nearest_line
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "  a", "a  ", "\ta", "    b"]), max_size=8)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.files import FileError, Place, Roots, open_file, reach, read_content
+from amplifier_kit.guard.files.place import FileError, Place, Roots, open_file, reach, read_content
 
 
 def _swapped_after_a_look(monkeypatch: pytest.MonkeyPatch, path: Path, target: Path | None) -> None:

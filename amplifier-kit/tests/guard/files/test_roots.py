@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.files import FileError, Roots, reach
+from amplifier_kit.guard.files.place import FileError, Roots, reach
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.files import Change, FileError, Roots, apply_changes, check_writable, reach, read_content
+from amplifier_kit.guard.files.changes import Change, apply_changes, check_writable
+from amplifier_kit.guard.files.place import FileError, Roots, reach, read_content
 
 ROUNDS = 200
 SECRET = b"secret of the outside"

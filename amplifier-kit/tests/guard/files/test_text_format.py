@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.files import FileError, TextFormat, decode, encode, is_binary, newline_of
+from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.guard.files.text import TextFormat, decode, encode, is_binary, newline_of
 
 MARKS = {
     "utf-8": codecs.BOM_UTF8,

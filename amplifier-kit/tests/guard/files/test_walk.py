@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.files import FileError, reach
+from amplifier_kit.guard.files.place import FileError, reach
 
 ROOT = Path("/")
 

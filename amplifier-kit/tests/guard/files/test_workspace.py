@@ -12,18 +12,9 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.config import read_config
-from amplifier_kit.guard.files import (
-    READ,
-    WRITE,
-    Change,
-    FileAccess,
-    FileCall,
-    FileConfig,
-    FileError,
-    Workspace,
-    Written,
-    check_writable,
-)
+from amplifier_kit.guard.files.changes import Change, check_writable
+from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.guard.files.workspace import READ, WRITE, FileAccess, FileCall, FileConfig, Workspace, Written
 
 
 def access(config: Any, coordinator: Any) -> FileAccess:

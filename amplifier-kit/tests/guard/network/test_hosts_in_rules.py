@@ -17,7 +17,7 @@ from amplifier_kit.guard.network import (
     parse_authority,
     parse_url,
 )
-from amplifier_kit.guard.policy import Rule, RuleError
+from amplifier_kit.guard.policy.rules import Rule, RuleError
 
 LABELS = st.one_of(
     st.sampled_from([

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.policy import Segment
-from amplifier_kit.guard.policy.segments import HOLE
+from amplifier_kit.guard.policy.segments import HOLE, Segment
 from amplifier_kit.guard.policy.shell import parse_line
 
 BASH = shutil.which("bash")

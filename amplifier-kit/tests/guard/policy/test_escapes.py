@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from amplifier_kit.guard.policy import RuleSet, facts, parse_rules
+from amplifier_kit.guard.policy.facts import facts
+from amplifier_kit.guard.policy.rule_parser import parse_rules
+from amplifier_kit.guard.policy.rules import RuleSet
 
 CORPUS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "corpus" / "escapes.yaml").read_text(encoding="utf-8"))
 REFUSED = [(kind, text) for kind, entry in CORPUS["kinds"].items() for text in entry["refused"]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.policy import Facts, facts
+from amplifier_kit.guard.policy.facts import Facts, facts
 
 PROJECT = Path("/project")
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.policy import RuleSet, facts, parse_rules
+from amplifier_kit.guard.policy.facts import facts
+from amplifier_kit.guard.policy.rule_parser import parse_rules
+from amplifier_kit.guard.policy.rules import RuleSet
 
 #: A line, and the program that it needs. Each makes the file `out`, or takes the file `gone` away.
 LINES = [

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.policy import Rule, RuleSet, facts
+from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.paths import check_classes, compiled, escaped
+from amplifier_kit.guard.policy.rules import Rule, RuleSet
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 

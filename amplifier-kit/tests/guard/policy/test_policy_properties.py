@@ -8,7 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.policy import Facts, Rule, RuleSet, Verdict, facts, parse_rules, suggest
+from amplifier_kit.guard.policy.facts import Facts, facts
+from amplifier_kit.guard.policy.rule_parser import parse_rules
+from amplifier_kit.guard.policy.rules import Rule, RuleSet, Verdict, suggest
 
 PROJECT = Path("/project")
 STRICTNESS = {"allow": 0, "ask": 1, None: 2, "deny": 3}

@@ -12,7 +12,8 @@ from typing import get_args
 
 import pytest
 
-from amplifier_kit.guard.policy import Rule, RuleSet, facts, programs
+from amplifier_kit.guard.policy import programs
+from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.programs import (
     FILE,
     Command,
@@ -22,6 +23,7 @@ from amplifier_kit.guard.policy.programs import (
     program_row,
     variables,
 )
+from amplifier_kit.guard.policy.rules import Rule, RuleSet
 
 TABLE = tomllib.loads(files("amplifier_kit.guard.policy").joinpath(FILE).read_text(encoding="utf-8"))
 ROWS = list(every_program())

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.policy import Decision, Rule, RuleSet, facts, suggest
+from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.repositories import repository_of
-from amplifier_kit.guard.redaction import Redactor
+from amplifier_kit.guard.policy.rules import Decision, Rule, RuleSet, suggest
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 _RULES = [Rule("allow", command="git *"), Rule("allow", command="cd *")]
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.policy import Rule, RuleSet, facts, parse_rules
-from amplifier_kit.guard.policy.rule_parser import example_command, find_mistake
+from amplifier_kit.guard.policy.facts import facts
+from amplifier_kit.guard.policy.rule_parser import example_command, find_mistake, parse_rules
+from amplifier_kit.guard.policy.rules import Rule, RuleSet
 
 _PROJECT = Path("/project")
 

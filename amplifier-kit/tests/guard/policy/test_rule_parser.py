@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.policy import Example, Problem, Rule, RuleSet, check_examples, facts, parse_rules
+from amplifier_kit.guard.policy.facts import facts
+from amplifier_kit.guard.policy.rule_parser import Problem, check_examples, parse_rules
+from amplifier_kit.guard.policy.rules import Example, Rule, RuleSet
 
 PROJECT = Path("/project")
 

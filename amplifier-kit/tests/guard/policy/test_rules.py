@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.policy import Decision, Facts, Rule, RuleError, RuleSet, Verdict, facts
+from amplifier_kit.guard.policy.facts import Facts, facts
+from amplifier_kit.guard.policy.rules import Decision, Rule, RuleError, RuleSet, Verdict
 
 PROJECT = Path("/project")
 

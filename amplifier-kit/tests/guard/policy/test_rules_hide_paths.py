@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.policy import Facts, Rule, RuleSet
+from amplifier_kit.guard.policy.facts import Facts
 from amplifier_kit.guard.policy.paths import hidden_paths
+from amplifier_kit.guard.policy.rules import Rule, RuleSet
 
 HOME = Path("/home/ada")
 TOOLS = ("grep", "glob", "read_file")

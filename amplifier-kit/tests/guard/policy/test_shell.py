@@ -8,10 +8,9 @@ import sys
 
 import pytest
 
-from amplifier_kit.guard.policy import Redirect, Segment
-from amplifier_kit.guard.policy.segments import HOLE, line_forms, spans_commands
+from amplifier_kit.guard.policy.segments import HOLE, Redirect, Segment, line_forms, spans_commands
 from amplifier_kit.guard.policy.shell import parse_line
-from amplifier_kit.guard.redaction import Redactor
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 
 def segments(command: str) -> list[Segment]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.policy import Rule, RuleSet, facts
+from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.hazards import started
+from amplifier_kit.guard.policy.rules import Rule, RuleSet
 
 
 @pytest.mark.parametrize(

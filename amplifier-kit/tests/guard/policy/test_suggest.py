@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.policy import Rule, RuleSet, facts, suggest
+from amplifier_kit.guard.policy.facts import facts
+from amplifier_kit.guard.policy.rules import Rule, RuleSet, suggest
 
 PROJECT = Path("/project")
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from amplifier_kit.guard.policy import RuleSet, facts, parse_rules
+from amplifier_kit.guard.policy.facts import facts
+from amplifier_kit.guard.policy.rule_parser import parse_rules
+from amplifier_kit.guard.policy.rules import RuleSet
 
 FOLDER = Path(__file__).parent / "corpus"
 CORPORA: dict[str, dict[str, Any]] = {

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.processes import CommandSpec, command_environment
+from amplifier_kit.guard.processes.programs import command_environment
+from amplifier_kit.guard.processes.running_command import CommandSpec
 
 
 @pytest.fixture(autouse=True)

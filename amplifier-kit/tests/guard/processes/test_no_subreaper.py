@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.processes import CommandSpec, Output, run, supervisor
+from amplifier_kit.guard.processes import supervisor
+from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.processes.running_command import CommandSpec, run
 
 MakeOrder = Callable[..., CommandSpec]
 Naps = Callable[[], list[int]]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.processes import Output
+from amplifier_kit.guard.processes.output import Output
 
 
 @given(text=st.text(alphabet=st.characters(codec="utf-8", categories=("L", "N", "P"))), limit=st.integers(1, 50))

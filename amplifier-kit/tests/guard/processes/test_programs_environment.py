@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.guard.processes import command_environment, is_secret_variable
-from amplifier_kit.guard.redaction import redactor, remember_keys, remember_secrets
+from amplifier_kit.guard.processes.programs import command_environment, is_secret_variable
+from amplifier_kit.guard.redaction import redactor
+from amplifier_kit.guard.redaction.redactor import remember_keys, remember_secrets
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.processes import CommandSpec, Output, StartError, run, start
+from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.processes.running_command import CommandSpec, StartError, run, start
 
 MakeOrder = Callable[..., CommandSpec]
 SkipTime = Callable[[float], None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.guard.redaction import MASK, Redactor
 from amplifier_kit.guard.redaction.labels import announces_secret, mask_labelled
-from amplifier_kit.guard.redaction.prefilter import Glance
+from amplifier_kit.guard.redaction.prefilter import MASK, Glance
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 #: The text, with braces where the mask must be, and the secret in it.
 ANNOUNCED = [

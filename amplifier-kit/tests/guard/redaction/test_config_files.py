@@ -6,9 +6,9 @@ from base64 import b64encode
 
 import pytest
 
-from amplifier_kit.guard.redaction import MASK, Redactor
 from amplifier_kit.guard.redaction.labels import announces_secret, mask_labelled
-from amplifier_kit.guard.redaction.prefilter import Glance
+from amplifier_kit.guard.redaction.prefilter import MASK, Glance
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 LOGIN = b64encode(b"me:swordfish").decode()
 

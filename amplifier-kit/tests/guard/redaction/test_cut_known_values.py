@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.redaction import MASK, Redactor
+from amplifier_kit.guard.redaction.prefilter import MASK
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 KEY = "Zq81bluehorse77staple-green"
 WORDS = "correcthorsebatterystaple"

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.redaction import PROTECTED_KEYS, is_secret_name
-from amplifier_kit.guard.redaction.field_names import is_id, is_secret_header, is_time, is_tool_call, may_be_secret
+from amplifier_kit.guard.redaction.field_names import (
+    PROTECTED_KEYS,
+    is_id,
+    is_secret_header,
+    is_secret_name,
+    is_time,
+    is_tool_call,
+    may_be_secret,
+)
 
 SECRET_NAMES = """
     api_key apikey api-key API_KEY OPENAI_API_KEY x-api-key X-Api-Key apiKey azureApiKey secret client_secret

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.redaction import MASK, Redactor, live_values_from_env, live_values_from_plan
-from amplifier_kit.guard.redaction.known_values import LiveValues
-from amplifier_kit.guard.redaction.prefilter import Glance
+from amplifier_kit.guard.redaction.known_values import LiveValues, live_values_from_env, live_values_from_plan
+from amplifier_kit.guard.redaction.prefilter import MASK, Glance
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 SECRET = "correct/horse+battery=staple"
 secrets = st.text(alphabet=string.ascii_letters + string.digits + "+/=&%\"'\\<>é ", min_size=8, max_size=30).filter(

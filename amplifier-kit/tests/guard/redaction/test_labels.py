@@ -6,9 +6,8 @@ import base64
 
 import pytest
 
-from amplifier_kit.guard.redaction import MASK
 from amplifier_kit.guard.redaction.labels import announces_secret, mask_labelled
-from amplifier_kit.guard.redaction.prefilter import Glance
+from amplifier_kit.guard.redaction.prefilter import MASK, Glance
 
 BASIC = base64.b64encode(b"user:hunter2").decode()
 

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import amplifier_kit
-from amplifier_kit.guard.redaction import MASK, Redactor
 from amplifier_kit.guard.redaction.formats import mask_tokens
+from amplifier_kit.guard.redaction.prefilter import MASK
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 WORDS = [
     *("path", "package", "patch", "perm", "key", "live", "secret", "token", "api", "sdk", "mob", "pat", "sk", "pk"),

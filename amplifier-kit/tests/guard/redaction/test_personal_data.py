@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.guard.redaction import PII_MASK
 from amplifier_kit.guard.redaction.formats import mask_pii, may_hold_pii
-from amplifier_kit.guard.redaction.prefilter import Glance
+from amplifier_kit.guard.redaction.prefilter import PII_MASK, Glance
 
 PERSONAL = {
     "write to {} today": "jane.doe+x@mail.example.co.uk",

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from amplifier_kit.guard.redaction import MASK, Redactor
 from amplifier_kit.guard.redaction.formats import mask_tokens, may_hold_token
-from amplifier_kit.guard.redaction.prefilter import Glance
+from amplifier_kit.guard.redaction.prefilter import MASK, Glance
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 CHANCE = Random(18)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.redaction import MASK, PII_MASK, Redactor
+from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
+from amplifier_kit.guard.redaction.redactor import Redactor
 
 LIVE = ["live-secret-value-1"]
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6"

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.redaction import MASK, PII_MASK, PROTECTED_KEYS, Redactor, Scrubbed
-from amplifier_kit.guard.redaction.field_names import ID_KEYS
+from amplifier_kit.guard.redaction.field_names import ID_KEYS, PROTECTED_KEYS
+from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
+from amplifier_kit.guard.redaction.redactor import Redactor, Scrubbed
 
 LIVE = ["live-secret-value-1", 'quoted "secret" 2', "пароль-секрет", "98765432109"]
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6"

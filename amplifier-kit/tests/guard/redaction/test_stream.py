@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.redaction import MASK, RedactingStream, Redactor
-from amplifier_kit.guard.redaction.stream import LONGEST_HELD
+from amplifier_kit.guard.redaction.prefilter import MASK
+from amplifier_kit.guard.redaction.redactor import Redactor
+from amplifier_kit.guard.redaction.stream import LONGEST_HELD, RedactingStream
 
 LIVE = "blue-heron-lives-7741"
 TOKEN = "ghp_" + "Z9y8X7w6V5" * 4

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.redaction import MASK, Redactor
 from amplifier_kit.guard.redaction.formats import (
     ALPHABETS,
     Run,
@@ -20,7 +19,8 @@ from amplifier_kit.guard.redaction.formats import (
     parts,
     token_formats,
 )
-from amplifier_kit.guard.redaction.prefilter import VERY_LONG, Glance
+from amplifier_kit.guard.redaction.prefilter import MASK, VERY_LONG, Glance
+from amplifier_kit.guard.redaction.redactor import Redactor
 from amplifier_testing.tokens import example_token
 
 ROWS = [(form, mark) for form in token_formats() for mark in form.marks.split()]

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_kit.guard.redaction import MASK
 from amplifier_kit.guard.redaction.formats import mask_tokens, may_hold_token
-from amplifier_kit.guard.redaction.prefilter import VERY_LONG, Glance
+from amplifier_kit.guard.redaction.prefilter import MASK, VERY_LONG, Glance
 
 R = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYz"
 HEX = "0123456789abcdef" * 4

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
 MakeBox = Callable[..., Sandbox]
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core import AmplifierSession
-from amplifier_kit.guard.sandbox import SandboxConfig, settings_of
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import settings_of
 
 _MODES = st.sampled_from(["required", "auto", "off", True, False])
 _LISTS = st.lists(st.sampled_from(["a", "/b", "~/c"]), max_size=2)

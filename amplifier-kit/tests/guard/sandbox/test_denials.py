@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import blocked_by
-from amplifier_kit.guard.sandbox.sandbox import inner_environment
+from amplifier_kit.guard.sandbox.sandbox import Sandbox, inner_environment
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.sandbox import Sandbox
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 from amplifier_kit.guard.sandbox.system_paths import interpreter
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]

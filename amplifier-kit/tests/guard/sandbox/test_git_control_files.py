@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.sandbox import Sandbox, sandbox_of
+from amplifier_kit.guard.sandbox.sandbox import Sandbox, sandbox_of
 
 MakeBox = Callable[..., Sandbox]
 Inside = Callable[..., Any]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.guard.control_files import has_reftable
-from amplifier_kit.guard.sandbox import Sandbox
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
 MakeBox = Callable[..., Sandbox]
 Inside = Callable[..., Any]

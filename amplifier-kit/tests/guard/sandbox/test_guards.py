@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_kit.guard.sandbox import Sandbox, SandboxError
 from amplifier_kit.guard.sandbox import placeholders as placeholders_of
+from amplifier_kit.guard.sandbox.errors import SandboxError
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
 MakeBox = Callable[..., Sandbox]
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from amplifier_kit.guard.processes import CommandSpec, Output, StartError, run
-from amplifier_kit.guard.sandbox import Sandbox
+from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.processes.running_command import CommandSpec, StartError, run
 from amplifier_kit.guard.sandbox.mount_check import problem
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
 MakeBox = Callable[..., Sandbox]
 Inside = Callable[..., Any]

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_kit.guard.processes import CommandSpec, Output, run, start
-from amplifier_kit.guard.sandbox import Sandbox
+from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.processes.running_command import CommandSpec, run, start
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 from amplifier_kit.guard.sandbox.system_paths import interpreter
 
 MakeBox = Callable[..., Sandbox]

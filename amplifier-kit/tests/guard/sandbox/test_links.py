@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.processes.programs import leaves_by_link
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, SandboxError
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.errors import SandboxError
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
 MakeBox = Callable[..., Sandbox]

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from amplifier_kit.guard.sandbox import Sandbox
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
 MakeBox = Callable[..., Sandbox]
 

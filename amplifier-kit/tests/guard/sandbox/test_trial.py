@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator, wait_for
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig, SandboxRequiredError, bubblewrap, sandbox_of
+from amplifier_kit.guard.sandbox import bubblewrap
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.errors import SandboxRequiredError
+from amplifier_kit.guard.sandbox.sandbox import Sandbox, sandbox_of
 
 Fake = Callable[[str], Path]
 
