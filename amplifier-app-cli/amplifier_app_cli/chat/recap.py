@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -20,8 +19,7 @@ LONGEST_PAUSE: Final = 3.0
 _BAR: Final = "│ "
 
 
-@dataclass(frozen=True)
-class Recap:
+class Recap(NamedTuple):
     """How much of the past is shown, and how."""
 
     #: The number of turns, counted from the last; None for all.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from amplifier_app_cli.providers.known import KnownProvider
 
 
-@dataclass(frozen=True)
-class _Wishes:
+class _Wishes(NamedTuple):
     """The options; None leaves a setting unchanged."""
 
     provider: KnownProvider | None
@@ -100,7 +98,7 @@ def _asked(app: App, wishes: _Wishes) -> _Wishes:
         bundle = click.prompt("Bundle", default=app.settings.get("bundle.active") or "default", err=True)
         # The default needs no setting; it is written only to take the place of another one.
         bundle = None if bundle == (app.settings.get("bundle.active") or "default") else bundle
-    return replace(wishes, provider=provider, model=model or None, bundle=bundle)
+    return wishes._replace(provider=provider, model=model or None, bundle=bundle)
 
 
 def _check(app: App, wishes: _Wishes) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 40
 
 
-@dataclass(frozen=True)
-class _Inspection:
+class _Inspection(NamedTuple):
     """What trusting a folder would mean."""
 
     folder: Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_app_cli.providers.choice import ProviderChoiceError
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.settings.scopes import Scope
 
 
-@dataclass(frozen=True)
-class ProviderPlan:
+class ProviderPlan(NamedTuple):
     """The plan of a run that names no bundle, and an environment with the user's keys in it."""
 
     plan: dict[str, Any]

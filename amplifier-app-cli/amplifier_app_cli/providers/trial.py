@@ -7,8 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -25,8 +24,7 @@ _MOST_TOKENS: Final = 256
 _AT_ONCE: Final = {"max_retries": 0, "warmup_retries": 0}
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """The answer of a provider to a small request, with its cost."""
 
     text: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.anchors import beside, is_relative, root_above
@@ -19,8 +19,7 @@ _SOURCES: Final = ("source", *(f"{kind}_source" for kind in SESSION_MODULES))
 _UNITED: Final = frozenset(place[-2:] for place in SETTINGS.united)
 
 
-@dataclass(frozen=True)
-class Loser:
+class Loser(NamedTuple):
     """A value that another file's value took the place of."""
 
     value: Any
@@ -29,8 +28,7 @@ class Loser:
     bundle: str
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One value of a composed bundle and where it comes from."""
 
     #: Modules go by their id, as in `tools.tool-bash.config.timeout`; names of agents and context may hold dots.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.anchors import BUNDLE_FILES, anchor_sources, beside, bundle_file_in, is_inside
@@ -66,8 +65,7 @@ def namespace_root(document: Document) -> Path:
     return (document.path.parent / given).resolve() if isinstance(given, str) and given else document.path.parent
 
 
-@dataclass(frozen=True)
-class BundleFile:
+class BundleFile(NamedTuple):
     """A file that was read, whose it is, and what it belongs to."""
 
     document: Document

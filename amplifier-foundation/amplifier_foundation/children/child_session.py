@@ -6,11 +6,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_core.bounded_call import DeadlineExceeded, call, running_task
 from amplifier_foundation.children.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
@@ -42,8 +41,7 @@ _COST_SECONDS: Final = 2.0
 _EXHAUSTED: Final = "budget_exhausted"
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """What a child is to do."""
 
     prompt: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -29,8 +29,7 @@ _MASKED: Final = "[REDACTED"
 _OF_NOBODY: Final = ("nobody", "timeout", "failure")
 
 
-@dataclass(frozen=True)
-class PastAction:
+class PastAction(NamedTuple):
     """One action of a session, as it would be judged, and what became of it then."""
 
     action: str
@@ -147,7 +146,7 @@ class _Reading:
         index = next((index for index, (other, _) in enumerate(self._waiting) if other == key), None)
         if index is not None:
             asked = self._waiting.pop(index)[1]
-            done = replace(done, action=done.action if "action" in data else asked.action, then="asked")
+            done = done._replace(action=done.action if "action" in data else asked.action, then="asked")
         self._judged.add(_call(done.details))
         self._found.append(done)
 

@@ -10,10 +10,9 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, make_private
@@ -74,8 +73,7 @@ class RestoreConflictError(CheckpointError):
         self.reasons = reasons
 
 
-@dataclass(frozen=True)
-class RestorePlan:
+class RestorePlan(NamedTuple):
     """What restoring would do now."""
 
     to: Checkpoint
@@ -89,8 +87,7 @@ class RestorePlan:
     impossible: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Restored:
+class Restored(NamedTuple):
     """What was restored, and the checkpoint to undo it."""
 
     checkpoint: Checkpoint
@@ -286,8 +283,7 @@ class Checkpoints:
             yield
 
 
-@dataclass(frozen=True)
-class _Write:
+class _Write(NamedTuple):
     """One write of one file: its checkpoint and states; `after` is None if it was not recorded."""
 
     checkpoint: str
@@ -357,8 +353,7 @@ def _now() -> datetime:
 _FORM = 1
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """The states of files before a write, and after it once it is done."""
 
     id: str
@@ -487,7 +482,7 @@ class CheckpointLog:
                 raise ValueError(f"it has version {record['form']!r}, this program has version {_FORM}")
             if "of" in record:
                 known = self.checkpoints[record["of"]]
-                self.checkpoints[known.id] = replace(known, after=_states(record["after"]))
+                self.checkpoints[known.id] = known._replace(after=_states(record["after"]))
             else:
                 self._take_new(_checkpoint(record))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -509,7 +504,7 @@ class CheckpointLog:
         for one in list(self.checkpoints.values()):
             is_undone = one.id not in counted and one.restored_to is None
             if is_undone != one.is_undone:
-                self.checkpoints[one.id] = replace(one, is_undone=is_undone)
+                self.checkpoints[one.id] = one._replace(is_undone=is_undone)
 
 
 def _checkpoint(record: dict[str, Any]) -> Checkpoint:

@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -49,8 +48,7 @@ class CleanupError(FoundationError):
     code = "cleanup_invalid"
 
 
-@dataclass(frozen=True)
-class CleanedSession:
+class CleanedSession(NamedTuple):
     """A session that was, or would be, deleted with its children."""
 
     session: SessionSummary
@@ -58,8 +56,7 @@ class CleanedSession:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Cleanup:
+class Cleanup(NamedTuple):
     """The sessions deleted, or to delete; those as old but kept, with the reason; what crashes left behind."""
 
     removed: tuple[CleanedSession, ...]
@@ -240,8 +237,7 @@ class RemovalError(FoundationError):
     code = "session_not_deleted"
 
 
-@dataclass(frozen=True)
-class Removed:
+class Removed(NamedTuple):
     """The ids of the deleted sessions, the requested one first, and their bytes."""
 
     ids: tuple[str, ...]

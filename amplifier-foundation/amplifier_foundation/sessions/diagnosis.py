@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_foundation.sessions.log import lock_session
 from amplifier_foundation.sessions.transcript import (
@@ -50,8 +50,7 @@ class Diagnosis:
     recommended_action: Literal["none", "repair"] = "none"
 
 
-@dataclass(frozen=True)
-class RepairResult:
+class RepairResult(NamedTuple):
     """What was done to the transcript of a session: nothing if `actions` is empty."""
 
     actions: list[str]

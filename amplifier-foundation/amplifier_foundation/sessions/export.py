@@ -6,9 +6,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.sessions.metadata import Scrub, SessionSummary, default_scrub, load_metadata
@@ -32,8 +31,7 @@ class ExportError(FoundationError):
     code = "export_failed"
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(NamedTuple):
     """The file that was written, and what is missing in it."""
 
     path: Path

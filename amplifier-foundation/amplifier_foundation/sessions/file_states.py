@@ -12,9 +12,8 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 
 from amplifier_foundation.files import make_private
 from amplifier_kit.guard.files.changes import hidden_name
@@ -34,8 +33,7 @@ class PathChangedError(OSError):
     """A folder of a path has become a link: the file there is another one than was stored."""
 
 
-@dataclass(frozen=True)
-class FileState:
+class FileState(NamedTuple):
     """The state of a path at one moment."""
 
     #: Absolute, with the links of its folders resolved; the last part may be a link.
@@ -201,7 +199,7 @@ def _state(place: Place, store: CopyStore | None, largest: int | None) -> FileSt
         if largest is not None and found.st_size > largest:
             return state
         sha256, size = store.keep(file, largest) if store else (_hash(file), found.st_size)
-    return replace(state, sha256=sha256, size=size)
+    return state._replace(sha256=sha256, size=size)
 
 
 @contextmanager

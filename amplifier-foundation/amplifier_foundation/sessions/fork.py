@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.log import CopiedEvents, Outline, Placed, copy_events, place_messages, read_outline
@@ -51,8 +51,7 @@ class ForkError(FoundationError):
     code = "fork"
 
 
-@dataclass(frozen=True)
-class Forked:
+class Forked(NamedTuple):
     """A new session, and how much of the original it has."""
 
     session_id: str
@@ -65,8 +64,7 @@ class Forked:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ForkPreview:
+class ForkPreview(NamedTuple):
     """How much of the original a fork would have."""
 
     turns: int

@@ -233,8 +233,7 @@ class Outline:
         return limit
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """The line of each message, and the prompt of each turn."""
 
     #: BEFORE for messages that are older than the log. Messages other than results are in order.

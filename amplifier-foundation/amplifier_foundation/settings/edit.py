@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.merge import Keys
 from amplifier_foundation.settings.checks import check_settings
@@ -20,8 +19,7 @@ _ADVICE: Final = "check who owns the folder, or choose another scope or another 
 _PLAIN = (str, int, float, bool, type(None))
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(NamedTuple):
     """A secret that was moved to the key store."""
 
     #: The dotted key that it was meant for.
@@ -30,8 +28,7 @@ class Moved:
     variable: str
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(NamedTuple):
     """The outcome of an edit."""
 
     path: Path

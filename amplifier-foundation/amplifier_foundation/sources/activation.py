@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
@@ -43,8 +43,7 @@ class ModuleActivationError(FoundationError):
         super().__init__(f"{what} could not be made ready:\n{listed}")
 
 
-@dataclass(frozen=True)
-class ModuleFolder:
+class ModuleFolder(NamedTuple):
     """A module on this machine, fetched or local."""
 
     id: str

@@ -58,8 +58,7 @@ class Cache:
         return CacheEntry(self.folder / f"{short}-{digest[:16]}")
 
 
-@dataclass(frozen=True)
-class CacheEntry:
+class CacheEntry(NamedTuple):
     """The place of one source in the cache, which is there completely or not at all."""
 
     folder: Path

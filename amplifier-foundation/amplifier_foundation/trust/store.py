@@ -182,8 +182,7 @@ def _decoded(data: Any) -> dict[str, TrustedFolder]:
     return records
 
 
-@dataclass(frozen=True)
-class GivenTrust:
+class GivenTrust(NamedTuple):
     """Trust in a project for one run; it ends when a control file is added, changed or removed.
 
     Otherwise a run would be trusted for what it has written itself.

@@ -18,7 +18,6 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
@@ -60,8 +59,7 @@ class ServiceError(Exception):
 # -- errors by code, status and message --
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(NamedTuple):
     """The wire protocol of a family of services, and the error codes that they use in it."""
 
     #: Names the origin of signed reasoning, which no other protocol can read.
@@ -222,8 +220,7 @@ def _error_type(failure: Failure, wire: Wire) -> ErrorType:
 # -- the error and its text --
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """The service that was called, for the texts of errors; `scrub` masks secrets in them."""
 
     provider: str

@@ -30,8 +30,7 @@ class Text:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """An image: base64 `data` with its `media_type`, or a `url`."""
 
     media_type: str = "image/png"
@@ -44,8 +43,7 @@ class Image:
         return self.url or f"data:{self.media_type};base64,{self.data or ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class Thinking:
+class Thinking(NamedTuple):
     """Reasoning of a model; only the wire of its `origin` can read its `signature` and `content`."""
 
     text: str
@@ -54,8 +52,7 @@ class Thinking:
     content: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(NamedTuple):
     """Reasoning that a service encrypted."""
 
     data: str
@@ -71,8 +68,7 @@ class Call:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     call_id: str
     name: str
     parts: tuple[Text | Image, ...]

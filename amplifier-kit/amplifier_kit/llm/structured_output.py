@@ -7,8 +7,7 @@ answer is checked here, whatever the service promises.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormatJsonSchema, TextBlock, ToolSpec
@@ -42,8 +41,7 @@ class OutputMismatchError(LLMError):
     """The model did not answer in the requested form after all attempts."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The form of an answer: a schema, or any JSON when it is None; and how to ask the service for it."""
 
     schema: dict[str, Any] | None

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_module_hook_shell._moments import Moment
 
@@ -40,8 +39,7 @@ class AnswerError(ValueError):
     """A hook gave an invalid answer: it must not pass as consent."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What a hook wants."""
 
     decision: Decision = "continue"

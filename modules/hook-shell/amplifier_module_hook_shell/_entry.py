@@ -23,8 +23,7 @@ class Problem(NamedTuple):
     error: str
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where hooks come from."""
 
     #: How it is called in events and reports.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_core.events import (
     APPROVAL_REQUIRED,
@@ -23,8 +22,7 @@ SKILL_LOADED: Final = "skill:loaded"
 SKILL_UNLOADED: Final = "skill:unloaded"
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """One name that a hooks file may use."""
 
     name: str

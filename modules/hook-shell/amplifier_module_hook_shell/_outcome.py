@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from amplifier_module_hook_shell._answer import Answer
 
@@ -13,8 +12,7 @@ Status = Literal["ok", "error", "timeout", "cancelled"]
 Cause = Literal["run", "budget"]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What came of one hook."""
 
     status: Status

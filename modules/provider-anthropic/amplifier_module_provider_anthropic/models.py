@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_core import ModelInfo, capabilities
 
@@ -14,8 +13,7 @@ _MILLION: Final = 1_000_000
 _WINDOW: Final = 200_000
 
 
-@dataclass(frozen=True)
-class Abilities:
+class Abilities(NamedTuple):
     """The limits and features of a model."""
 
     context_window: int = _WINDOW

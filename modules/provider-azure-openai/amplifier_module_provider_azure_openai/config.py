@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -59,8 +58,7 @@ class AzureConfig(ResponsesConfig):
         return self.default_deployment or super().chosen_model
 
 
-@dataclass(frozen=True)
-class AzureResource:
+class AzureResource(NamedTuple):
     """A resource on Azure: its address, and how to sign in."""
 
     address: str | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from amplifier_core import ConfigField
@@ -37,7 +36,7 @@ class AzureOpenAIProvider(ResponsesProvider):
     config_model = AzureConfig
     settings: AzureConfig
     # Neither OpenAI nor another cloud can read reasoning that was encrypted here.
-    wire: ClassVar[Wire] = replace(OPENAI, name="azure-openai")
+    wire: ClassVar[Wire] = OPENAI._replace(name="azure-openai")
 
     def __init__(
         self, config: Mapping[str, Any], coordinator: Any = None, *, azure: AzureResource | None = None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_core import ModelInfo, capabilities
 
@@ -12,8 +11,7 @@ _VERSION: Final = re.compile(r"gemini-(?P<major>\d+)(?:\.(?P<minor>\d+))?(?!\d)"
 _MILLION: Final = 1_048_576
 
 
-@dataclass(frozen=True)
-class Abilities:
+class Abilities(NamedTuple):
     """The limits and features of a model."""
 
     context_window: int = _MILLION

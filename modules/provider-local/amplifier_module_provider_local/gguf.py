@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 _MAGIC: Final = b"GGUF"
 #: Plain values by their number in the format, as `struct` reads them.
@@ -22,8 +21,7 @@ class NotGGUFError(ValueError):
     """A file is not a model in the GGUF format; the message says why."""
 
 
-@dataclass(frozen=True)
-class ModelFile:
+class ModelFile(NamedTuple):
     """The facts about a model in its file."""
 
     path: Path

@@ -12,9 +12,8 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
@@ -39,8 +38,7 @@ _SHOWN: Final = 300
 OnLoad = Callable[[str, float], Awaitable[None]]
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """A model and how to load it; providers with an equal `Load` share a host."""
 
     engine: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from amplifier_core import ConfigField
@@ -19,7 +18,7 @@ class VLLMChatProvider(ChatProvider):
     id = "vllm"
     display_name = "vLLM"
     # Reasoning of other servers, and of this one's Responses API, cannot be sent back here.
-    wire: ClassVar[Wire] = replace(CHAT, name="vllm-chat")
+    wire: ClassVar[Wire] = CHAT._replace(name="vllm-chat")
     prefix: ClassVar[str] = "vllm"
     key_names = KEY_NAMES
     config_model = VLLMConfig

@@ -46,6 +46,6 @@ def _without_images(turn: Turn, images: list[Text | Image]) -> Turn:
     for part in turn.parts:
         if isinstance(part, Result) and part.images:
             images += [Text(f"Images from {part.name or 'the tool'}:"), *part.images]
-            part = replace(part, parts=tuple(inner for inner in part.parts if isinstance(inner, Text)))
+            part = part._replace(parts=tuple(inner for inner in part.parts if isinstance(inner, Text)))
         parts.append(part)
     return replace(turn, parts=tuple(parts))

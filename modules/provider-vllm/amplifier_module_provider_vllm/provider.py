@@ -36,7 +36,7 @@ class VLLMProvider(ResponsesProvider):
     id = "vllm"
     display_name = "vLLM"
     # The errors are OpenAI's, but OpenAI's service cannot read this server's reasoning.
-    wire: ClassVar[Wire] = replace(OPENAI, name="vllm", is_self_hosted=True)
+    wire: ClassVar[Wire] = OPENAI._replace(name="vllm", is_self_hosted=True)
     prefix: ClassVar[str] = "vllm"
     key_names = KEY_NAMES
     config_model = VLLMConfig
@@ -64,7 +64,7 @@ class VLLMProvider(ResponsesProvider):
         """Return the abilities of a model by its name, within the limits of the server."""
         able = super().abilities(model)
         longest = self.settings.max_output_tokens or MAX_OUTPUT_TOKENS
-        return replace(able, context_window=CONTEXT_WINDOW, max_output=longest, patches=False, caches_long=False)
+        return able._replace(context_window=CONTEXT_WINDOW, max_output=longest, patches=False, caches_long=False)
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return the arguments of `responses.create`."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from amplifier_kit.guard.files.place import FileError
 
@@ -31,8 +30,7 @@ _PREAMBLE: Final = re.compile(
 _UNIFIED: Final = re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
 
 
-@dataclass(frozen=True)
-class Hunk:
+class Hunk(NamedTuple):
     """Lines to find and lines to put there."""
 
     #: Lines that stand somewhere before, in this order.
@@ -52,8 +50,7 @@ class Hunk:
         return [text for sign, text in self.lines if sign != "+"]
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(NamedTuple):
     """What shall happen to one file."""
 
     kind: Kind

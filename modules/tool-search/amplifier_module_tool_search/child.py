@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Final, Literal, cast
+from typing import IO, Final, Literal, NamedTuple, cast
 
 from amplifier_kit.guard.processes.launch import open_process_with_protocol
 from amplifier_kit.guard.processes.running_command import to_end
@@ -38,8 +38,7 @@ class Command:
     env: dict[str, str] = field(default_factory=lambda: {"LC_ALL": "C.UTF-8"})
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """How it ended: by itself with a code, or stopped because it was late or had said enough."""
 
     how: How

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_module_tool_skills._front_matter import LONGEST, FrontMatterError, decoded, parse_front_matter
 from amplifier_module_tool_skills._reading import Content, ReadingError, read_head
@@ -30,8 +30,7 @@ class SkillError(Exception):
     """Say why a skill's text cannot be had; starts with file and line."""
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """The text of a skill as the model gets it."""
 
     content: str

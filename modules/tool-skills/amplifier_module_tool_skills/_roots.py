@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.config import read_config
@@ -20,8 +20,7 @@ SOURCES: Final = "skills.resolve_source"
 _REMOTE: Final = ("git+", "http://", "https://", "zip+", "ssh://")
 
 
-@dataclass(frozen=True)
-class Root:
+class Root(NamedTuple):
     """One folder to look in."""
 
     path: Path

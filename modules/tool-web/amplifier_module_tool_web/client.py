@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -30,8 +29,7 @@ _CONNECTIONS: Final = 20
 _IDLE_SECONDS: Final = 15.0
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What a server answered: status, headers (names in lower case), and the body as it arrives."""
 
     target: Target

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from amplifier_module_tool_web.body import Body, announced_size, read_body
@@ -26,8 +25,7 @@ _PREVIEW: Final = 1000
 _SAVE_HINT: Final = "Next: give save_to_file to keep it as a file"
 
 
-@dataclass(frozen=True)
-class _Request:
+class _Request(NamedTuple):
     url: str
     save_to_file: str | None
     offset: int

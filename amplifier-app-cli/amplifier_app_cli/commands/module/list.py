@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -35,8 +35,7 @@ class ModuleUnknownError(FoundationError):
     code = "module_not_found"
 
 
-@dataclass(frozen=True)
-class Installed:
+class Installed(NamedTuple):
     """A module that is installed with the program."""
 
     package: str
@@ -47,8 +46,7 @@ class Installed:
     folder: str
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(NamedTuple):
     """One mention of a module in a plan."""
 
     #: `tools`, `session`, `agents.explorer.tools`.

@@ -13,8 +13,7 @@ import stat
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error, is_unchanged
 
@@ -32,8 +31,7 @@ class Stopped(Exception):
 exclusive_access: Final = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """The new content of a place, and its status when the change was decided; None when nothing was there."""
 
     place: Place

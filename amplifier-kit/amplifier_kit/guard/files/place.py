@@ -287,8 +287,7 @@ def _split(path: str) -> list[str]:
 # -- allowed folders --
 
 
-@dataclass(frozen=True)
-class Roots:
+class Roots(NamedTuple):
     """Where files may be read or written: allowed folders and files, None for all, and denied ones, which win.
 
     `/proc` and `/sys` are never allowed.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from amplifier_kit.guard.files.place import FileError
@@ -35,8 +34,7 @@ Newline = Literal["\n", "\r\n", "\r"]
 # -- encoding and line ends --
 
 
-@dataclass(frozen=True)
-class TextFormat:
+class TextFormat(NamedTuple):
     """Encoding, byte order mark and line ends of a text file."""
 
     encoding: str = "utf-8"
@@ -131,8 +129,7 @@ def newline_of(text: str) -> tuple[Newline, bool]:
 # -- searching lines --
 
 
-@dataclass(frozen=True)
-class LineMatch:
+class LineMatch(NamedTuple):
     """Lines that match, from the line with index `first` on."""
 
     first: int

@@ -9,7 +9,6 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -45,8 +44,7 @@ class FileConfig(Config):
     denied_write_paths: Paths | None = Field(None, description="Where files must not be written, whatever is allowed.")
 
 
-@dataclass(frozen=True)
-class FileAccess:
+class FileAccess(NamedTuple):
     """What a config means in a session, as absolute paths."""
 
     working_dir: Path
@@ -74,8 +72,7 @@ class FileAccess:
         )
 
 
-@dataclass(frozen=True)
-class FileCall:
+class FileCall(NamedTuple):
     """One call of a tool."""
 
     tool_name: str
@@ -141,7 +138,7 @@ class Workspace:
         Permission to write a file does not include permission to see it: ask before any of its content is shown.
         """
         try:
-            await self._ask(replace(call, action=READ), path)
+            await self._ask(call._replace(action=READ), path)
         except FileError as error:
             return error.message
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ModelInfo, capabilities
@@ -63,7 +62,7 @@ def is_chat_model(model: str) -> bool:
 
 
 #: Errors are those of OpenAI; thinking is not.
-CHAT: Final = replace(OPENAI, name=ORIGIN, is_self_hosted=True)
+CHAT: Final = OPENAI._replace(name=ORIGIN, is_self_hosted=True)
 
 #: Phrases of servers that refuse the response format of a request, not the request.
 _FORMAT_REFUSED: Final = (

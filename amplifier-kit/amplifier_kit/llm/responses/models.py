@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from amplifier_core import ModelInfo, capabilities
 
@@ -17,8 +16,7 @@ _LONG: Final = 1_000_000
 _FAST: Final = re.compile("-(mini|nano|luna)")
 
 
-@dataclass(frozen=True)
-class Abilities:
+class Abilities(NamedTuple):
     """The limits and features of a model."""
 
     context_window: int = 128_000
@@ -94,7 +92,7 @@ def _gpt(version: tuple[int, int], rest: str) -> Abilities:
     if version < (5, 0):
         is_41 = version == (4, 1)
         small = Abilities(is_fast=fast, caches_long=is_41 and not fast)
-        return replace(small, context_window=1_047_576, max_output=32_768) if is_41 else small
+        return small._replace(context_window=1_047_576, max_output=32_768) if is_41 else small
     if "chat" in rest:
         return Abilities(caches_long=version >= (5, 1))
     return Abilities(

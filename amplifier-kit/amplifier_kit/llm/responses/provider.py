@@ -7,7 +7,6 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ModelInfo
@@ -79,7 +78,7 @@ class ResponsesProvider(LLMProvider):
         able = abilities_of(model)
         if able.is_known or not self.settings.reasoning:
             return able
-        return replace(able, efforts=("low", "medium", "high"))
+        return able._replace(efforts=("low", "medium", "high"))
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
         able = self.abilities(call.model)
