@@ -75,7 +75,6 @@ class PreparedSession(NamedTuple):
 async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     """Prepare a new session, or the one to resume. Raises FoundationError."""
     from amplifier_foundation.plan.prepare import prepare
-    from amplifier_foundation.sessions.prepare_saved import prepare_saved
     from amplifier_foundation.settings.settings import Settings
 
     _load_keys(app)
@@ -85,6 +84,7 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
         prepared, line = _with_provider(request, prepared, settings)
         notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
         return PreparedSession(prepared, None, settings, line, notes)
+    from amplifier_foundation.sessions.prepare_saved import prepare_saved
     from amplifier_foundation.sessions.resume import load_session
     from amplifier_foundation.sessions.store import SessionStore
 

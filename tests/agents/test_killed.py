@@ -16,8 +16,8 @@ from pathlib import Path
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, prepare
-from amplifier_foundation.children import Spawner
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.children.capabilities import Spawner
+from amplifier_foundation.sessions.runtime import SessionRuntime
 
 
 async def main(home, project, bundle):

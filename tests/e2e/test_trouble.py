@@ -124,10 +124,10 @@ def test_a_second_process_is_refused(project: Any, tmp_path: Path) -> None:
             """
             import asyncio, sys
             from pathlib import Path
-            from amplifier_kit.log import SessionLogBusy
+            from amplifier_kit.log.files import SessionLogBusy
             from amplifier_foundation.paths import Home
             from amplifier_foundation.plan.prepare import Options, prepare
-            from amplifier_foundation.sessions import SessionRuntime
+            from amplifier_foundation.sessions.runtime import SessionRuntime
 
             async def main():
                 prepared = await prepare(Options(Home.find(), Path.cwd(), bundle="bundle.yaml"))

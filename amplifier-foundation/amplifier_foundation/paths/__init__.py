@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.home import amplifier_home as kit_home
@@ -72,6 +73,10 @@ def current_project() -> Path:
         ) from error
 
 
+POLICY_FILE: Final = "policy.yaml"
+LOCAL_POLICY_FILE: Final = "policy.local.yaml"
+
+
 @dataclass(frozen=True)
 class Home:
     """The places below one home. Nothing is created by asking where it would be."""
@@ -135,3 +140,9 @@ class Home:
     def sessions(self, project: Path) -> Path:
         """Return the folder that holds the sessions of one project."""
         return self.project(project) / "sessions"
+
+    def policy_files(self, project: Path, session: Path | None) -> tuple[Path, ...]:
+        """Return the files that rules may be in: the user's, the project's two, and the session's if there is one."""
+        folder = project / ".amplifier"
+        files = (self.path / POLICY_FILE, folder / POLICY_FILE, folder / LOCAL_POLICY_FILE)
+        return files if session is None else (*files, session / POLICY_FILE)

@@ -40,13 +40,14 @@ def check_module_configs(plan: Mapping[str, Any], prepared: Prepared) -> list[st
         model = None if not config or one.module in prepared.modules else installed_config(one.module)
         if model is None:
             continue
-        from amplifier_foundation.bundles.explain import config_origin
         from amplifier_kit.config import check_config
 
         is_whole = not one.section.startswith(("agents.", "spawn."))
         for problem in check_config(model, config):
             if not is_whole and not problem.is_unknown:
                 continue  # a child adds this to its parent's config: what is missing here may be there
+            from amplifier_foundation.bundles.explain import config_origin
+
             origin = config_origin(prepared.layers, one.section, one.key, problem.keys)
             place, owner = origin if origin is not None else (f"{one.path}.config", None)
             is_error = problem.is_unknown and owner not in (None, "fetched") and not prepared.is_recorded

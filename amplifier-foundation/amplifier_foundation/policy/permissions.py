@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_core.approval import AnsweredBy
-from amplifier_foundation.paths import Home
+from amplifier_foundation.paths import LOCAL_POLICY_FILE, POLICY_FILE, Home
 from amplifier_foundation.policy.policy_file import (
-    LOCAL_POLICY_FILE,
-    POLICY_FILE,
     PolicySource,
     default_rules,
-    policy_files,
     read_policy_file,
     rules_of_bundle,
     with_readable,
@@ -122,7 +119,7 @@ class Permissions:
         folder = project / ".amplifier"
         own = user_file or home.path / POLICY_FILE
         # Before they are read: what changes meanwhile is noticed later.
-        stamps = {path: _stamp(path) for path in (own, *policy_files(home, project, session)[1:], home.trust)}
+        stamps = {path: _stamp(path) for path in (own, *home.policy_files(project, session)[1:], home.trust)}
         found = [
             read_policy_file(session / POLICY_FILE, "session") if session is not None else None,
             read_policy_file(own, "user"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from amplifier_foundation.documents import Document, Unreadable, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
-from amplifier_foundation.paths import Home
 from amplifier_kit.guard.policy.rule_parser import Problem, parse_rules
 from amplifier_kit.guard.policy.rules import Rule
 from amplifier_kit.guard.private_files import read_regular
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.yaml_edit import Draft
     from amplifier_kit.guard.policy.rules import Example
-
-POLICY_FILE: Final = "policy.yaml"
-LOCAL_POLICY_FILE: Final = "policy.local.yaml"
 
 Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "default"]
 
@@ -39,13 +35,6 @@ class PolicyFileError(FoundationError):
     """A policy file cannot be read, changed or written; it is as it was before."""
 
     code = "policy_file"
-
-
-def policy_files(home: Home, project: Path, session: Path | None) -> tuple[Path, ...]:
-    """Return the files that rules may be in: the user's, the project's two, and the session's if there is one."""
-    folder = project / ".amplifier"
-    files = (home.path / POLICY_FILE, folder / POLICY_FILE, folder / LOCAL_POLICY_FILE)
-    return files if session is None else (*files, session / POLICY_FILE)
 
 
 class PolicySource(NamedTuple):

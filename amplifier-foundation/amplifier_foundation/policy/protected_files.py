@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.policy.policy_file import policy_files
 from amplifier_kit.guard.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
 from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, Facts
 from amplifier_kit.guard.policy.paths import escaped
@@ -62,7 +61,7 @@ def guards(home: Home, project: Path, session: Path | None, control_files: Itera
     A folder of the home that the project itself lies in is not among them: the work is done there. `control_files` are
     files and folders that the session was made of.
     """
-    rules = [_asked(str(path), _RULES) for path in policy_files(home, project, session)]
+    rules = [_asked(str(path), _RULES) for path in home.policy_files(project, session)]
     # An unknown tool may move or remove a folder as a whole.
     rules.append(_asked(str(home.path), _RULES))
     rules.append(_asked(str(home.trust), _TRUST))

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.paths import Home
+from amplifier_foundation.paths import LOCAL_POLICY_FILE, POLICY_FILE, Home
 from amplifier_foundation.policy.policy_file import (
-    LOCAL_POLICY_FILE,
-    POLICY_FILE,
     append_rules,
     read_policy_file,
     remove_rule,

@@ -20,7 +20,6 @@ from amplifier_foundation.plan.import_path import hold, of_other_session, was_us
 from amplifier_foundation.plan.module_config import check_module_configs
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.plan.project_files import code_in_project
-from amplifier_foundation.policy.policy_file import policy_files
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
@@ -37,7 +36,6 @@ from amplifier_foundation.sessions.plan import (
     wants_hash_chain,
 )
 from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
-from amplifier_foundation.sessions.resume import add_missing_messages, past_cost_of
 from amplifier_foundation.trust.store import GivenTrust
 from amplifier_foundation.usage.budget import SessionBudget
 from amplifier_kit.awaitable import maybe_await
@@ -151,7 +149,7 @@ class SessionRuntime:
     def _find_rule_problems(self) -> list[str]:
         """Return what is wrong with the rules; they are not loaded if there are none."""
         prepared = self.prepared
-        has_files = any(map(os.path.lexists, policy_files(prepared.home, prepared.project, self.folder)))
+        has_files = any(map(os.path.lexists, prepared.home.policy_files(prepared.project, self.folder)))
         if not has_files and not has_own_rules(prepared.composed.plan):
             return []
         return [f"{problem.where}: {problem.message}" for problem in self.permissions.problems]
@@ -365,6 +363,8 @@ class SessionRuntime:
             self.children.connect()
         coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED, APPROVAL_ANSWERED])
         if self.saved is not None:
+            from amplifier_foundation.sessions.resume import past_cost_of
+
             coordinator.register_contributor("session.cost", "session:past", past_cost_of(self.saved))
         # Imported for the first decision: most of it is not needed before.
         coordinator.register_policy("rules", lambda action, details: self.permissions.policy(action, details))
@@ -411,6 +411,8 @@ class SessionRuntime:
                 await maybe_await(context.add_message(message))
             return
         await maybe_await(context.set_messages(messages))
+        from amplifier_foundation.sessions.resume import add_missing_messages
+
         await add_missing_messages(context, self.saved.messages)
         interrupted = bool(self.saved.metadata.get("incremental"))
         await self._recorder.resume(self.saved.stored, self.saved.messages, context, was_interrupted=interrupted)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sources.cache import Cache, CacheEntry, Copy, Origin
 from amplifier_foundation.sources.fetched import (
     Fetched,
     NotLockedError,
@@ -18,12 +18,12 @@ from amplifier_foundation.sources.fetched import (
     SourceIntegrityError,
     SourceNotFoundError,
 )
-from amplifier_foundation.sources.local import find_file, find_package, part_of
 from amplifier_foundation.sources.uri import SourceUri, parse_source, without_secrets
 
 if TYPE_CHECKING:
     import asyncio
 
+    from amplifier_foundation.sources.cache import Cache, CacheEntry, Copy, Origin
     from amplifier_foundation.sources.fetched import Pin
 
 #: How many sources are fetched at the same time.
@@ -53,7 +53,7 @@ class Fetcher:
     ) -> None:
         import asyncio
 
-        self._cache = Cache(home.cache)
+        self._home = home
         self._is_offline = offline
         self._pins = dict(pins or {})
         self._is_locked = locked
@@ -69,6 +69,13 @@ class Fetcher:
         #: What the user should hear of, although nothing failed.
         self.warnings: list[str] = []
 
+    @cached_property
+    def _cache(self) -> Cache:
+        # Most runs fetch nothing: the code for it is loaded with the first source.
+        from amplifier_foundation.sources.cache import Cache
+
+        return Cache(self._home.cache)
+
     async def fetch(self, uri: str, *, base: Path | None = None) -> Fetched:
         """Return where a source lies, complete; `base` is the folder that `./` and `../` start from.
 
@@ -77,8 +84,12 @@ class Fetcher:
         """
         source = parse_source(uri)
         if source.kind == "file":
+            from amplifier_foundation.sources.local import find_file
+
             return find_file(source, base=base, environ=self._environ)
         if source.kind == "package":
+            from amplifier_foundation.sources.local import find_package
+
             return find_package(source)
         pin = self._pins.get(uri) or self._pins.get(without_secrets(uri))  # a lock holds no password
         if pin is None and self._is_locked:
@@ -176,6 +187,8 @@ class Fetcher:
     async def _fetch_into(self, folder: Path, source: SourceUri) -> Origin:
         if source.url.startswith("http://"):
             self.warnings.append(f"{source.shown}: was fetched without encryption: anyone on the way can change it")
+        from amplifier_foundation.sources.cache import Origin
+
         url = without_secrets(source.url)
         if source.kind == "git":
             from amplifier_foundation.sources.git import clone
@@ -227,6 +240,8 @@ def _asked_part(copy: Copy, source: SourceUri) -> Path:
     """Return the part of a copy that was asked for; raise SourceNotFoundError when it is not what was meant."""
     if source.kind == "http":
         return copy.folder / _file_name(source.url)
+    from amplifier_foundation.sources.local import part_of
+
     try:
         path = part_of(copy.folder, source)
     except SourceNotFoundError as error:

@@ -405,7 +405,8 @@ _CRASH = """\
 import asyncio, json, os, sys
 from pathlib import Path
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions import SessionRuntime, load_session
+from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_foundation.sessions.resume import load_session
 from amplifier_foundation.approvals.approvers import Unattended
 from amplifier_testing.loop.fakes import PlainTool
 project, folder = Path(sys.argv[1]), Path(sys.argv[2])

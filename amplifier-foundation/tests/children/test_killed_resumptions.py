@@ -21,8 +21,8 @@ _PROGRAM = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.children import Spawner
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.children.capabilities import Spawner
+from amplifier_foundation.sessions.runtime import SessionRuntime
 
 job = json.loads(sys.argv[1])
 

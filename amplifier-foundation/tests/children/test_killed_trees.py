@@ -34,8 +34,8 @@ _PROGRAM = """
 import asyncio, json, os, signal, sys, types
 from pathlib import Path
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.children import Spawner
-from amplifier_foundation.sessions import SessionRuntime
+from amplifier_foundation.children.capabilities import Spawner
+from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_testing.loop.fakes import PlainTool
 
 module = types.ModuleType("amplifier_module_tool_calling")

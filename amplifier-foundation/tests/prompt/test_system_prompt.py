@@ -272,7 +272,9 @@ import asyncio, sys
 from pathlib import Path
 from amplifier_foundation.paths import Home
 from amplifier_foundation.policy.permissions import Permissions
-from amplifier_foundation.prompt import MentionResolver, PromptAccess, SystemPrompt
+from amplifier_foundation.prompt.mention_resolver import MentionResolver
+from amplifier_foundation.prompt.access import PromptAccess
+from amplifier_foundation.prompt.system_prompt import SystemPrompt
 async def told(payload):
     sys.stdout.buffer.write(repr(payload["failed"]).encode() + b"\\n")
 assert sys.getfilesystemencoding() == "ascii"

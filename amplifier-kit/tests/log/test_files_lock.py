@@ -16,7 +16,7 @@ from amplifier_kit.log.writer import SessionLog
 
 HOLD = """
 import sys
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 log = SessionLog(sys.argv[1])
 print("held", flush=True)
 sys.stdin.readline()

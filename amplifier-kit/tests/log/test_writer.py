@@ -271,7 +271,7 @@ def test_logging_while_a_line_is_written(tmp_path: Path, record: Make, lines_of:
 
 FORK = """
 import os, sys
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 
 log = SessionLog(sys.argv[1])
 log.write({"event": "before"})

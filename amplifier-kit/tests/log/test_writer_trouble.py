@@ -147,7 +147,7 @@ def test_a_real_full_device(tmp_path: Path, record: Make, capfd: pytest.CaptureF
 
 LIMITED = """
 import resource, sys
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
 log = SessionLog(sys.argv[1])
 for index in range(50):
@@ -175,7 +175,7 @@ def test_a_real_limit_of_the_file_size(tmp_path: Path) -> None:
 
 TROUBLED = """
 import sys
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 log = SessionLog("/dev/null/nowhere")
 log.write({"event": "e"})
 log.close()
@@ -334,7 +334,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, record: Make, capfd: pytes
 UNPRIVILEGED = """
 import os, sys
 import orjson  # no longer to be found by those who may read nothing
-from amplifier_kit.log import SessionLog
+from amplifier_kit.log.writer import SessionLog
 os.chdir(sys.argv[1])
 if os.geteuid() == 0:  # root is refused nothing: become another user
     os.setgid(65534)

@@ -73,7 +73,7 @@ class ToolGate:
         loop = self._coordinator.get("orchestrator")
         if getattr(loop, MARK, None) is True:
             return True
-        kit = sys.modules.get("amplifier_kit.engine.loop")
+        kit = sys.modules.get("amplifier_kit.engine.loop.turn")
         return kit is not None and isinstance(loop, kit.TurnLoop)
 
     async def _decide(self, data: Mapping[str, Any]) -> Answer:

@@ -19,7 +19,8 @@ WRITER = textwrap.dedent(
     """
     import sys, threading
     from contextlib import ExitStack
-    from amplifier_kit.guard.files import Change, Roots, apply_changes, read_content, reach
+    from amplifier_kit.guard.files.changes import Change, apply_changes
+    from amplifier_kit.guard.files.place import Roots, read_content, reach
 
     folder, size, names, rounds = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(","), int(sys.argv[4])
     for number in range(rounds):

@@ -191,7 +191,10 @@ def test_empty_line_has_no_segments() -> None:
 def test_grammar_is_loaded_with_the_first_command() -> None:
     """Who reads rules, or judges paths, does not load the shell's grammar."""
     program = (
-        "import sys; from pathlib import Path; from amplifier_kit.guard.policy import *\n"
+        "import sys; from pathlib import Path\n"
+        "from amplifier_kit.guard.policy.facts import facts\n"
+        "from amplifier_kit.guard.policy.rule_parser import parse_rules\n"
+        "from amplifier_kit.guard.policy.rules import RuleSet\n"
         "rules, _ = parse_rules([{'verdict': 'allow', 'command': 'ls *', 'path': None}], lambda i, k: '')\n"
         "rules, _ = parse_rules([{'verdict': 'allow', 'command': 'ls *'}], lambda i, k: '')\n"
         "rule_set = RuleSet(rules, Path('/p'))\n"

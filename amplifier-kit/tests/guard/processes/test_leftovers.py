@@ -167,7 +167,8 @@ async def test_when_we_are_killed(nap: str, naps: Naps, settled: Naps, tmp_path:
     script = tmp_path / "caller.py"
     script.write_text(
         "import asyncio, os, sys\n"
-        "from amplifier_kit.guard.processes import CommandSpec, Output, run\n"
+        "from amplifier_kit.guard.processes.output import Output\n"
+        "from amplifier_kit.guard.processes.running_command import CommandSpec, run\n"
         "order = CommandSpec(('/bin/bash', '-c', '--', sys.argv[1]), '/', dict(os.environ))\n"
         "asyncio.run(run(order, Output(100), timeout=1000))\n",
         encoding="utf-8",

@@ -152,7 +152,8 @@ def test_what_a_killed_program_left(make_box: MakeBox, project: Path) -> None:
     git = _repository(project) / ".git"
     before = sorted(path for path in git.rglob("*") if "objects" not in path.parts)
     code = (
-        "import os, signal, sys\nfrom amplifier_kit.guard.sandbox import Sandbox, SandboxConfig\n"
+        "import os, signal, sys\nfrom amplifier_kit.guard.sandbox.config import SandboxConfig\n"
+        "from amplifier_kit.guard.sandbox.sandbox import Sandbox\n"
         "Sandbox(SandboxConfig(), sys.argv[1]).wrap(['true'])\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(project)], check=False)

@@ -20,7 +20,8 @@ MakeBox = Callable[..., Sandbox]
 #: Another Amplifier in the same project: it has a command end when it is told to, by a line, and says each step.
 _OTHER = """
 import subprocess, sys
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 box = Sandbox(SandboxConfig(), sys.argv[1])
 argv, environment = box.wrap(["/bin/sh", "-c", "echo begun; read line; true"])
 with subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as command:

@@ -48,8 +48,10 @@ async def test_a_parent_that_is_killed(project: Path, make_box: MakeBox, nap: st
     command = _DETACHED.format(nap=nap)
     program = f"""
 import asyncio, subprocess
-from amplifier_kit.guard.processes import CommandSpec, Output, run
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+from amplifier_kit.guard.processes.running_command import CommandSpec, run
+from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 box = Sandbox(SandboxConfig(), {str(project)!r})
 if {way!r} == "wrap":
     argv, environment = box.wrap(["/bin/bash", "-c", {command!r}])

@@ -11,7 +11,8 @@ import pytest
 PROGRAM = """
 import json, os, subprocess
 from pathlib import Path
-from amplifier_kit.guard.sandbox import Sandbox, SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
+from amplifier_kit.guard.sandbox.config import SandboxConfig
 
 home = Path.home()
 project = home / "project"
