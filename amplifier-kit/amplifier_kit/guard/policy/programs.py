@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
 FILE: Final = "programs.toml"
@@ -44,7 +44,8 @@ Contacts: TypeAlias = Literal["first", "all", "first and paths"]
 Script: TypeAlias = Literal["awk", "sed", "printf"]
 
 
-class Examples(NamedTuple):
+@dataclass(frozen=True)
+class Examples:
     """Lines that the tests judge: understood, not understood, or denied because of a command inside."""
 
     allowed: Texts = ()
@@ -68,14 +69,16 @@ class Value:
         return re.compile(f"-(?!-){before}[{letters}](.*)", re.DOTALL) if letters else None
 
 
-class Given(NamedTuple):
+@dataclass(frozen=True)
+class Given:
     """Words that are hazardous if some option is given as well."""
 
     option: Hazard
     words: Hazard
 
 
-class Settings(NamedTuple):
+@dataclass(frozen=True)
+class Settings:
     """`NAME=value` words: names that decide which program runs, and values that are plain."""
 
     decides: Hazard
