@@ -24,8 +24,9 @@ from typing import TypedDict
 from children import environment
 from document import ROOT, table
 
-#: How many times the floor a run may take.
-RUN_OF_FLOOR = 1.5
+#: How many times the floor a run may take: with the smallest bundle, and with the one that ships.
+RUN_OF_FLOOR = 1.35
+DEFAULT_RUN_OF_FLOOR = 2.0
 VERSION_SECONDS = 0.12
 HELP_SECONDS = 0.15
 
@@ -116,9 +117,10 @@ def measure(rounds: int) -> list[Row]:
         program = ["-m", "amplifier_app_cli"]
         floor = Program(["floor.py"], "")
         run = Program([*program, "run", "--bundle", "bundle.yaml", "hello"], "The answer.\n")
+        default = Program([*program, "run", "--bundle", "default", "hello"], "scripted model")
         version = Program([*program, "--version"], "amplifier ")
         usage = Program([*program, "--help"], "Usage: ")
-        programs = [floor, run, version, usage]
+        programs = [floor, run, default, version, usage]
         for one in programs:  # once unmeasured, so that the bytecode is written and the files are in memory
             one.start(folder)
             one.seconds.clear()
@@ -126,21 +128,22 @@ def measure(rounds: int) -> list[Row]:
             for one in programs if number % 2 else reversed(programs):
                 one.start(folder)
     return [
-        row_of_ratio(run.taken, floor.taken),
+        row_of_ratio("mock provider", run.taken, floor.taken, RUN_OF_FLOOR),
+        row_of_ratio("default bundle", default.taken, floor.taken, DEFAULT_RUN_OF_FLOOR),
         row_of_time("amplifier --version", version.taken, VERSION_SECONDS),
         row_of_time("amplifier --help", usage.taken, HELP_SECONDS),
     ]
 
 
-def row_of_ratio(run: float, floor: float) -> Row:
-    """Return the row of a run; its name contains the floor, which is measured every time."""
+def row_of_ratio(what: str, run: float, floor: float, most: float) -> Row:
+    """Make the row of a run; the floor is part of its name, as it is measured in the same rounds."""
     ratio = run / floor
     return Row(
-        what=f"`amplifier run`, mock provider: {run:.3f} s, import floor {floor:.3f} s",
+        what=f"`amplifier run`, {what}: {run:.3f} s, import floor {floor:.3f} s",
         value=round(ratio, 2),
         unit="× floor",
-        target=f"≤ {RUN_OF_FLOOR:g}",
-        met=ratio <= RUN_OF_FLOOR,
+        target=f"≤ {most:g}",
+        met=ratio <= most,
     )
 
 

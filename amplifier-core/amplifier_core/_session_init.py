@@ -7,6 +7,7 @@ starts without it. Whatever a failing module had registered is rolled back.
 from __future__ import annotations
 
 import logging
+from copy import deepcopy
 from typing import Any
 
 from amplifier_core._discovery import module_failure_reason
@@ -223,7 +224,15 @@ class MountWave:
     async def _call_capability(self, name: str, entry: dict[str, Any], *arguments: Any) -> None:
         capability = self.coordinator.get_capability(name)
         if callable(capability):
-            await maybe_await(capability(self.coordinator, copy_tree(entry), *arguments))
+            await maybe_await(capability(self.coordinator, _deep_copy(entry), *arguments))
+
+
+def _deep_copy(entry: dict[str, Any]) -> Any:
+    """Copy an entry as deep as it can be copied; a config may hold a client or a lock."""
+    try:
+        return deepcopy(entry)
+    except Exception:
+        return copy_tree(entry)
 
 
 async def emit_quietly(coordinator: Any, event: str, payload: dict[str, Any]) -> None:

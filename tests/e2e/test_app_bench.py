@@ -12,10 +12,11 @@ Load = Callable[[str], ModuleType]
 
 @pytest.mark.system
 def test_the_program_is_measured_beside_its_floor(load: Load) -> None:
-    """One round gives the three rows, each with a value, a target and a verdict."""
+    """One round gives the four rows, each with a value, a target and a verdict."""
     rows = load("app_run").measure(1)
     assert [row["what"].split(":")[0] for row in rows] == [
         "`amplifier run`, mock provider",
+        "`amplifier run`, default bundle",
         "`amplifier --version`",
         "`amplifier --help`",
     ]
@@ -34,8 +35,8 @@ def test_a_program_that_fails_fast_does_not_win(load: Load, tmp_path: Path) -> N
 def test_a_ratio_above_its_target_is_missed(load: Load) -> None:
     """The target is a number of floors."""
     app_run = load("app_run")
-    assert app_run.row_of_ratio(0.3, 0.2)["met"]
-    assert not app_run.row_of_ratio(0.31, 0.2)["met"]
+    assert app_run.row_of_ratio("x", 0.3, 0.2, 1.5)["met"]
+    assert not app_run.row_of_ratio("x", 0.31, 0.2, 1.5)["met"]
     assert not app_run.row_of_time("x", 0.13, 0.12)["met"]
 
 

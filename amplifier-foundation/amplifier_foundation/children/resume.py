@@ -83,9 +83,8 @@ def prepare_again(saved: SavedSession, parent: Prepared) -> tuple[Prepared, tupl
     Raises ChildUnknownError when it has no recorded plan.
     """
     if saved.recorded is None:
-        raise ChildUnknownError(
-            f"the session {saved.session_id} cannot be resumed: it has no recorded plan ({'; '.join(saved.notes)})"
-        )
+        why = saved.record_problem or "it has no recorded plan"
+        raise ChildUnknownError(f"the session {saved.session_id} cannot be resumed: {why}")
     composed = with_secrets_of(saved.recorded, parent.composed)
     plan = copied(composed.plan)
     restrict(plan, parent.composed.plan)

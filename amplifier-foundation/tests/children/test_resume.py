@@ -60,11 +60,11 @@ async def test_a_session_that_a_person_started_is_no_child(tree: Any) -> None:
 
 
 async def test_a_child_without_a_record_cannot_go_on(tree: Any, spawn_in: Any) -> None:
-    """What it was made of is not guessed."""
+    """A child is not resumed with a guessed plan."""
     async with tree.run() as runtime:
         child = (await spawn_in(runtime)("explorer", "Look."))["session_id"]
         (tree.place / child / "record.json").unlink()
-        with pytest.raises(ChildUnknownError, match="what it was made of"):
+        with pytest.raises(ChildUnknownError, match="it has no recorded plan"):
             await _resume(runtime)(child, "Go.")
 
 
