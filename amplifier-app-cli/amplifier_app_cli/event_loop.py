@@ -1,7 +1,7 @@
 """Run the program's work in an event loop, and end the process although a module does not finish what it started.
 
 `asyncio.run` waits for all remaining tasks and executor threads. One tool that swallows its cancellation, or that reads
-from a network share that is gone, would keep the program running for ever, with the answer on the screen.
+from a network share that is gone, would keep the program running forever, with the answer on the screen.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class SessionStats:
 
     @property
     def cost(self) -> str | None:
-        """Return the cost in dollars; None if an answer, or an attempt at one, has no known price."""
+        """Return the cost in dollars; None if the price of an answer, or of an attempt at one, is unknown."""
         cost = self._total.cost if self._account is not None else None
         return None if cost is None else str(cost)
 

@@ -69,7 +69,7 @@ class Signals:
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code of the first signal that stopped the session, None when there was none."""
+        """Return the exit code of the first signal that stopped the session, None if no signal did."""
         return _CODES[signal.Signals(self._received[0])] if self._received else None
 
     def __enter__(self) -> Signals:
@@ -209,7 +209,7 @@ class SignalWatchdog:
     def _end(self, number: int) -> NoReturn:
         """End the process without waiting for the loop or for buffered output."""
         _say(_ENDED)
-        # In another thread: the one that blocks the loop may hold the lock of the log for ever.
+        # In another thread: the one that blocks the loop may hold the lock of the log forever.
         closing = threading.Thread(target=self._signals.end_logs, name="amplifier-logs", daemon=True)
         closing.start()
         closing.join(_CLOSING)

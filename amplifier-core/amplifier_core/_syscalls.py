@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _coordinator(call: str, session_id: str | None) -> ModuleCoordinator:
-    """Return the coordinator that `call` acts on; raise RuntimeError when there is none."""
+    """Return the coordinator that `call` acts on; raise RuntimeError if it is missing."""
     if session_id is not None:
         from amplifier_core.session import find_session
 

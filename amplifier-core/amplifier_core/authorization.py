@@ -54,7 +54,7 @@ class Opinion(NamedTuple):
     reason: str
     source: str
     answered_by: AnsweredBy
-    #: What the action is done to, on one line: only policies can tell a command or a path in the details.
+    #: What the action is done to, on one line: only policies can recognise a command or a path in the details.
     subject: str | None = None
 
 
@@ -228,7 +228,7 @@ async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
         return Decision(identity, False, "nobody", reason, {"kind": "nobody"})
     with measure_waits() as clock:
         try:
-            with unhurried(running_task()):  # a gate that asks from inside of a hook has no deadline meanwhile
+            with unhurried(running_task()):  # a gate that asks inside a hook has no deadline meanwhile
                 response = await call(running_task(), timeout, put, coordinator.approval_system, request)
         except (ApprovalTimeoutError, DeadlineExceeded):
             is_granted, reason = request.default == "allow", "approval timeout: no answer in time"

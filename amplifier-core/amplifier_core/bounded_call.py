@@ -37,7 +37,7 @@ _is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 
 
 class ForeignCancelled(Exception):
-    """Foreign code raised a CancelledError of its own: its task was not cancelled."""
+    """Foreign code raised a CancelledError itself: its task was not cancelled."""
 
     def __init__(self) -> None:
         super().__init__("it raised CancelledError although its task was not cancelled")

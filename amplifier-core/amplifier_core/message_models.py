@@ -154,7 +154,7 @@ ResponseFormat = ResponseFormatText | ResponseFormatJson | ResponseFormatJsonSch
 
 
 class ChatRequest(_Envelope):
-    """Ask a model to go on with a conversation."""
+    """Ask a model to continue a conversation."""
 
     messages: list[Message]
     tools: list[ToolSpec] | None = None

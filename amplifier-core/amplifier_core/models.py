@@ -409,7 +409,7 @@ _Text = Annotated[str | None, Field(exclude_if=_is_unset)]
 
 
 class ApprovalRequest(BaseModel):
-    """Ask whether something may be done; `timeout` None waits for ever.
+    """Ask whether something may be done; `timeout` None waits forever.
 
     The first five fields are the published ones. The kernel sets the others on every request that it makes; a module
     that asks a provider by itself may leave them out.

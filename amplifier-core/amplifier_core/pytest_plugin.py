@@ -171,7 +171,7 @@ async def _mounting(module_path: Path | None, coordinator: MockCoordinator) -> A
 
 
 async def _finish(cleanup: Any) -> None:
-    """Run a cleanup, sync or async; anything that cannot be called is none."""
+    """Run a cleanup, sync or async; anything that cannot be called is ignored."""
     if callable(cleanup):
         from amplifier_core.bounded_call import maybe_await
 

@@ -218,7 +218,7 @@ class AmplifierSession:
         try:
             await self.initialize()
         except BaseException:
-            if not self.initialized and not self._initializing.locked():  # else another caller's run goes on
+            if not self.initialized and not self._initializing.locked():  # else another caller's run continues
                 await self.cleanup()
             raise
         return self

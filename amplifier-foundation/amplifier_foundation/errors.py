@@ -1,4 +1,4 @@
-"""The faults an app tells its user about: what is wrong, where, why, what to do next, and a code for machines."""
+"""The errors an app reports to its user: what is wrong, where, why, what to do next, and a code for machines."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ Shape = Callable[[Any, Keys, Problems], None]
 
 
 def fields(shapes: Mapping[str, Shape], what: str = "a mapping") -> Shape:
-    """Return the shape of a mapping with these keys and no others; null stands for an empty one, or an unset key."""
+    """Return the shape of a mapping with these keys and no others; null means an empty one, or an unset key."""
 
     def check(value: Any, at: Keys, problems: Problems) -> None:
         if value is None or not problems.expect(isinstance(value, Mapping), what, value, at):

@@ -1,4 +1,4 @@
-"""Run one session of a mount plan in a process of its own and return its answer.
+"""Run one session of a mount plan in a separate process and return its answer.
 
     answer = await run_session_in_subprocess(plan, "Find the failing test.", parent_id, project_path)
 
@@ -175,7 +175,7 @@ async def _run_job(job: Mapping[str, Any]) -> str:
     hold(packages)
     place, parent_id = home.sessions(project), job["parent_id"]
     root_id = load_metadata(place / parent_id).data.get("trace_id") or parent_id
-    # The rules that the user set for the tree of sessions lie in the folder of its root.
+    # The rules that the user set for the tree of sessions are in the folder of its root.
     locate = MentionResolver({name: Path(root) for name, root in namespaces.items()}, project, home).resolve
     permissions = SessionPermissions.of(prepared, place / root_id, trust=None, locate=locate)
     metadata = {"parent_id": parent_id, "trace_id": root_id, "agent_name": "self", "depth": 1}

@@ -1,4 +1,4 @@
-"""Run blocking work beside the event loop, each piece in a daemon thread of its own.
+"""Run blocking work beside the event loop, each piece in its own daemon thread.
 
 The loop's shared pool has few threads, which pieces that wait for each other could fill, and its threads hold up the
 exit of the program when a disk hangs.

@@ -311,7 +311,7 @@ class Conversation:
 
     @property
     def height(self) -> int:
-        """Return how many rows there are above the input and what stands there while a turn runs."""
+        """Return how many rows there are above the input and the live part."""
         live = self._live() if self.screen.has_live_part else ""
         return self.screen.height - (live.count("\n") + 1 if live else 0)
 

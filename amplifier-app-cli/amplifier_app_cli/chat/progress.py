@@ -237,7 +237,7 @@ class ChildView:
         return found
 
     def _line(self, start: str, name: str, what: str, end: Sequence[str]) -> str:
-        """Return a line that fits, of which what stands at its end is not what is cut, as far as there is room."""
+        """Return a line that fits; its end is kept as far as there is room."""
         room = self._screen.width - 1 - len(start)
         tail = "".join(f" · {part}" for part in end if part)
         if len(tail) > room // 2:  # a very narrow terminal: what it does counts more than what it takes

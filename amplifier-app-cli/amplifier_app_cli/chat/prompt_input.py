@@ -81,7 +81,7 @@ class ProjectFiles:
         return list(dict.fromkeys([*here, *begins, *inside]))[:limit]
 
     def _beside(self, typed: str) -> list[str]:
-        """Return what lies in the folder that is typed already, however deep it is."""
+        """Return the content of the folder that is typed already, however deep it is."""
         folder, _, beginning = typed.rpartition("/")
         if not folder or ".." in folder.split("/") or folder.startswith(("/", "~")):
             return []

@@ -101,7 +101,7 @@ class PromptScreen:
             self._timer = asyncio.get_running_loop().call_later(_PACE, self._redraw)
 
     def set_live(self, live: Callable[[], str], label: Callable[[], str]) -> None:
-        """Ask these for what stands above the input and before it."""
+        """Call these for the texts above the input and before it."""
         self._live, self._label = live, label
 
     @asynccontextmanager

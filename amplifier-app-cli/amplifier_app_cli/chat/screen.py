@@ -83,7 +83,7 @@ class Screen(Protocol):
         ...
 
     def set_live(self, live: Callable[[], str], label: Callable[[], str]) -> None:
-        """Ask `live` for what stands above the input and `label` for what stands before it, at every drawing."""
+        """Call `live` for the text above the input and `label` for the text before it, at every drawing."""
         ...
 
     @property
@@ -169,7 +169,7 @@ class LineScreen:
             self._print(self._messages, label)
 
     def set_live(self, live: Callable[[], str], label: Callable[[], str]) -> None:
-        """Ask `label` what stands before the input; what is not finished is not shown."""
+        """Call `label` for the text before the input; unfinished lines are not shown."""
         self._label = label
 
     def lent(self) -> AbstractAsyncContextManager[None]:

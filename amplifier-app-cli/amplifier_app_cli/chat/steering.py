@@ -41,7 +41,7 @@ class Steering:
         return len(self._waiting) + len(self.next_prompts)
 
     def take(self, given: UserInput) -> str:
-        """Hand over one input and return what became of it."""
+        """Hand over one input and return the outcome."""
         text = given.text
         steer = self._coordinator.get_capability(CAPABILITY)
         if not callable(steer):

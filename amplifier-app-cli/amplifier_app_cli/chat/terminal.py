@@ -85,7 +85,7 @@ class BlockedKeys:
             self._timer.cancel()
 
     def _live(self) -> None:
-        """Record that the loop runs, again and again; undo what was changed while it was blocked."""
+        """Record repeatedly that the loop runs; undo what was changed while it was blocked."""
         self._beat = time.monotonic()
         self._timer = asyncio.get_running_loop().call_later(_BEAT, self._live)
         if self._before is not None:

@@ -120,7 +120,7 @@ class Watcher(Protocol):
         ...
 
     def on_rejection(self, asker: LiveChild, agent: str, ending: Ending) -> None:
-        """A child could not spawn an agent, so there is no session that would report an ending."""
+        """A child could not spawn an agent, so no session will report an ending."""
         ...
 
 

@@ -58,7 +58,7 @@ def list_calls(session: str | None, output_format: str) -> None:
         except PendingCallsError as error:
             if session:
                 raise
-            say(f"note: {error}")  # the calls of other sessions are listed all the same
+            say(f"note: {error}")  # the calls of other sessions are still listed
     if output_format == "json":
         print_json([_record(session_id, call) for session_id, call in rows])
         return

@@ -392,7 +392,7 @@ _LARGEST: Final = 1 << 20
 
 @dataclass
 class NamedServers:
-    """The servers that are named, each with where; and what is wrong with the files."""
+    """The named servers, each with file and line, and the errors in the files."""
 
     servers: dict[str, str] = field(default_factory=dict)
     #: Those of a project that is not trusted.
@@ -440,7 +440,7 @@ def _take_file(found: NamedServers, servers: dict[str, str], path: Path) -> None
 
 
 def _take(servers: dict[str, str], entries: Mapping[str, Any], origin: str) -> None:
-    """Let entries take the place of earlier ones; one that is switched off takes it away."""
+    """Replace earlier entries by later ones; a disabled entry removes the earlier one."""
     for name, entry in entries.items():
         servers.pop(name, None)
         is_off = isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)

@@ -96,7 +96,7 @@ def _asked(app: App, wishes: _Wishes) -> _Wishes:
     bundle = wishes.bundle
     if bundle is None:
         bundle = click.prompt("Bundle", default=app.settings.get("bundle.active") or "default", err=True)
-        # The default needs no setting; it is written only to take the place of another one.
+        # The default needs no setting; it is written only to replace another one.
         bundle = None if bundle == (app.settings.get("bundle.active") or "default") else bundle
     return wishes._replace(provider=provider, model=model or None, bundle=bundle)
 
@@ -119,7 +119,7 @@ def _check(app: App, wishes: _Wishes) -> None:
 
 
 def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
-    """Write what is wanted, and return what of it is different now."""
+    """Write the chosen settings, and return for each whether it changed."""
     from amplifier_app_cli.commands.provider.configure import keep_key
 
     editor = SettingsEditor(app, "user")
@@ -161,7 +161,7 @@ def _reference(app: App, bundle: str) -> str:
 
 def _say_what_is_next(app: App, provider: KnownProvider | None) -> None:
     """Say which provider answers from now on, and what to run: what is missing for `provider` first."""
-    fresh = App(app.is_quiet, app.no_input, app.is_verbose, app.environ)  # which has not read the settings yet
+    fresh = App(app.is_quiet, app.no_input, app.is_verbose, app.environ)  # it has not read the settings yet
     found = provider_plan(fresh)
     app.warn(found.warnings)
     try:

@@ -108,7 +108,7 @@ def _is_known(store: TrustStore, inspection: _Inspection) -> bool:
 
 
 def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Inspection:
-    """Compose all that the project brings, and return what of it needs trust; raises ControlFileError."""
+    """Compose the project's bundles, and return what in them needs trust; raises ControlFileError."""
     import asyncio
 
     from amplifier_foundation.trust.control_files import control_file_hashes
@@ -127,7 +127,7 @@ def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Ins
 
 
 def _references(folder: Path, bundle: str | None) -> list[str | None]:
-    """Return the bundles that the project brings: the one in use, its own root, those in its folder of bundles."""
+    """Return the bundles of the project: the one in use, its own root, those in its folder of bundles."""
     references: list[str | None] = [None, *([bundle] if bundle else [])]
     if any((folder / name).is_file() for name in ("bundle.md", "bundle.yaml")):
         references.append(str(folder))

@@ -12,7 +12,7 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import print_json
 
 _PROGRAM: Final = "amplifier"
-#: The parts without which there is no program.
+#: The parts that the program cannot run without.
 _PARTS: Final = ("amplifier-core", "amplifier-kit", "amplifier-foundation", "amplifier-app-cli")
 
 

@@ -49,7 +49,7 @@ class ProviderChoiceError(FoundationError):
 
 
 class UnknownProviderError(ProviderChoiceError):
-    """There is no provider of that name."""
+    """No provider has that name."""
 
     code = "provider_unknown"
 

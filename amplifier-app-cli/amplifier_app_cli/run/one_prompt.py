@@ -43,7 +43,7 @@ async def run_prompt(app: App, request: SessionRequest, prompt: UserInput, outpu
     try:
         outcome = await view.run()
     except BaseException as error:
-        # A bug of ours, or a module that exits the process: the reader of the records gets a result all the same.
+        # A bug of ours, or a module that exits the process: the reader of the records still gets a result.
         printer.finish(Outcome.failed("failed", f"{type(error).__name__}: {error}", exits.FAILURE))
         raise
     printer.finish(outcome)

@@ -76,7 +76,7 @@ def printer_for(name: str, out: TextIO, stats: SessionStats) -> Printer:
 
 
 class TextPrinter(Printer, AnswerFollower):
-    """Prints the answer as it streams in, each block on lines of its own, and nothing else."""
+    """Prints the answer as it streams in, each block on separate lines, and nothing else."""
 
     def __init__(self, out: TextIO) -> None:
         Printer.__init__(self, out)

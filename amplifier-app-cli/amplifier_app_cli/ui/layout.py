@@ -52,8 +52,8 @@ def single_line(text: str) -> str:
 def fit_label(name: str, what: str, width: int) -> str:
     """Return `name: what` on one line that fits into `width`; where it does not, it is the name that is cut first.
 
-    A name loses what stands before its colon, then, when it takes more than half, its end, but not the number behind it
-    that tells it from others.
+    A name loses the part before its colon, then, when it takes more than half, its end, but not the number behind it
+    that distinguishes it from others.
     """
     name, what = single_line(name), single_line(what)
     text = f"{name}: {what}"
@@ -74,7 +74,7 @@ def _cut_name(name: str, width: int) -> str:
 def few_lines(text: str, width: int, most: int = 4) -> list[str]:
     """Return a text on a few lines of at most `width` columns; of one that is too long the middle is left out.
 
-    What went wrong often stands at the end of a message, behind who says so.
+    The actual error is often at the end of a message, behind its source.
     """
     width = max(width, 1)
     lines = [shortened(line, width) for line in folded(single_line(text), width).split("\n")]
@@ -193,7 +193,7 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 
 
 def terminal_size(stream: TextIO) -> tuple[int, int]:
-    """Return the columns and rows of a terminal; 80 and 24 if it is none or does not know."""
+    """Return the columns and rows of a terminal; 80 and 24 if it is not a terminal or does not know them."""
     import os
 
     try:

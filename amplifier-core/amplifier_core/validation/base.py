@@ -79,7 +79,7 @@ class CheckList:
 
 @dataclass
 class ValidationResult(CheckList):
-    """Hold every check made of one module."""
+    """The checks made of one module."""
 
     module_type: str
     module_path: str

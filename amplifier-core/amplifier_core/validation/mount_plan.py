@@ -15,7 +15,7 @@ __all__ = ["MountPlanValidationResult", "MountPlanValidator"]
 
 @dataclass
 class MountPlanValidationResult(CheckList):
-    """Hold every check made of one plan."""
+    """The checks made of one plan."""
 
     checks: list[ValidationCheck] = field(default_factory=list)
 

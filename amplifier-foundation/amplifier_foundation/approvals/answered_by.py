@@ -1,4 +1,4 @@
-"""Who decided a request, as the log records it: a person by account name, a rule, a hook, or nobody.
+"""Who decided a request, as the log records it: a person by account name, a rule, a hook, or none of them.
 
 Policies and approval systems return it with their answers, and the kernel writes it into the events.
 """
@@ -22,7 +22,7 @@ _FIRST: Final = -1000
 
 
 def account_name() -> str:
-    """Return the account of this process by name, else by number; environment variables have no say in it."""
+    """Return the account of this process by name, else by number; environment variables are ignored."""
     import os
     import pwd
 

@@ -45,7 +45,7 @@ class Approvers(ApprovalHandler):
     """Ask approvers one after the other; the first that decides has decided.
 
     A decision that every approver leaves to the next is a denial. An approver that raises ends the chain, which denies
-    too: the failure of one is no reason to ask another.
+    too: a failed approver must not lead to asking another one.
     """
 
     def __init__(self, approvers: Sequence[Approver]) -> None:

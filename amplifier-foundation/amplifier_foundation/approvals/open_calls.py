@@ -39,7 +39,7 @@ class OpenCalls:
             coordinator.hooks.register(event, self.record, priority=_FIRST, name="app-open-calls")
 
     def record(self, event: str, data: Mapping[str, Any]) -> None:
-        """Take note of an event of the session."""
+        """Process an event of the session."""
         span = str(data.get("span_id"))
         if event == TOOL_PRE:
             self._in_hooks.add(span)
@@ -86,7 +86,7 @@ class ChildCalls:
         self._sessions: dict[str, tuple[ChildFacts, OpenCalls]] = {}
 
     def record(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
-        """Take note of an event of a child or of one of its children."""
+        """Process an event of a child or of one of its children."""
         if event == "session:end":
             self._sessions.pop(facts.session_id, None)
             return

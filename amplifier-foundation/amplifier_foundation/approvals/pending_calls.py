@@ -60,7 +60,7 @@ class PendingQuestion:
     @property
     def key(self) -> tuple[str, ...]:
         """Identify the question among those about its call; it stays the same when it is asked with a new id."""
-        # A module may ask several questions about one call. Only their texts tell them apart, and stay the same when
+        # A module may ask several questions about one call. Only their texts distinguish them, and stay the same when
         # they are asked again: the texts are compared, never interpreted.
         text = self.prompt if self.action == _MODULE_ASK else ""
         return (self.action, self.about, *filter(None, (self.source, self.subject, text)))

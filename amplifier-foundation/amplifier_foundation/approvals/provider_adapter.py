@@ -160,7 +160,7 @@ class ProviderAdapter(ApprovalHandler):
             known.by = answer.by
             # "Always" to the kernel's question allows the rule that was shown with it; a module's question shows none.
             return answer.for_provider(may_remember=False)
-        # A module with a deadline of its own cancels this: then the reason is here already.
+        # A module with its own deadline cancels this: then the reason is here already.
         known.unanswered, known.by = _OPEN if self._timeout(request) is None else _LATE
         try:
             answer = await self._ask(request, known.tool_input, task)

@@ -32,7 +32,7 @@ _SLIP: Final = 0.8
 
 
 class AgentError(BundleError):
-    """Agents cannot be used: a file is missing or malformed; the text has a line for every fault."""
+    """Agents cannot be used: a file is missing or malformed; the message has one line per error."""
 
     code: ClassVar[str] = "agent_invalid"
 
@@ -50,9 +50,9 @@ def load_agent_file(
     Relative module sources become absolute: beside the file, else below `root`, the root of its bundle. What is only
     worth a warning is added to `warnings`: unknown keys of fetched files, values without effect.
 
-    Raises AgentError with all faults, each with file and line: values of a wrong shape, and unknown keys in files that
-    the product, the user or the project author. Raises BundleError for a source that does not exist; with `on_missing`
-    the text is passed on instead.
+    Raises AgentError with all errors, each with file and line: values of a wrong type, and unknown keys in files that
+    belong to the product, the user or the project. Raises BundleError for a source that does not exist; with
+    `on_missing` the message is passed to it instead.
     """
     try:
         document = read_document(path)
@@ -66,7 +66,7 @@ def load_agent_file(
 
 
 def agent_definition(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of what a file or a bundle says of an agent, with what is in `meta` at the top; the top wins."""
+    """Return a copy of an agent's definition with the keys of `meta` moved to the top; keys at the top win."""
     definition = {key: copied(value) for key, value in data.items() if value not in (None, "") and key != "meta"}
     meta = data.get("meta")
     extra = {}
@@ -78,12 +78,12 @@ def agent_definition(data: Mapping[str, Any]) -> dict[str, Any]:
     if extra:
         definition["meta"] = extra
     if isinstance(definition.get("agents"), Mapping):
-        del definition["agents"]  # said in a warning: an agent has no roster of its own
+        del definition["agents"]  # a warning reports it: an agent has no list of agents
     return definition
 
 
 def missing_texts(definition: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a whole definition that lacks what every agent should have."""
+    """Return what a complete definition lacks that every agent should have."""
     lacks = {
         "description": "other agents cannot know when to call it",
         "instruction": "it does not know what to do",
@@ -136,7 +136,7 @@ _ONLY_OF_AGENTS: Final[Mapping[str, Shape]] = {
 
 
 def _check_file(document: Document, owner: Owner) -> list[str]:
-    """Return warnings; raises AgentError with all faults."""
+    """Return warnings; raises AgentError with all errors."""
     problems = Problems(document.where, is_lenient=owner == "fetched")
     data = document.data
     AGENT(data, (), problems)

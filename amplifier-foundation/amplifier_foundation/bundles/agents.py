@@ -1,4 +1,4 @@
-"""Bring together the agents of a bundle: its roster, and the files that define who is on it.
+"""Collect the agents of a bundle: its roster, and the files that define them.
 
 Callers use the name in the roster (`ns:explorer`), whatever the file calls its agent.
 """
@@ -26,7 +26,7 @@ from amplifier_foundation.shapes import Problems
 
 #: The key of an agent that cannot be used: its faults, one in a line.
 UNUSABLE: Final = "unusable"
-#: Each is a file that is read before the first word.
+#: Each is a file that is read before the session starts.
 MAX_AGENTS: Final = 1_000
 
 __all__ = [
@@ -40,9 +40,9 @@ __all__ = [
 
 
 def discover_agents(folder: Path) -> dict[str, Path]:
-    """Return the agent files of a folder by name, sorted; nothing when there is no such folder.
+    """Return the agent files of a folder by name, sorted; empty if the folder does not exist.
 
-    Raises AgentError for a folder that is there and cannot be listed.
+    Raises AgentError for a folder that exists but cannot be listed.
     """
     try:
         return {path.stem: path for path in sorted(folder.iterdir()) if path.suffix == ".md" and path.is_file()}
@@ -71,14 +71,14 @@ def resolve_agents(
     `{include: [names]}` and empty definitions are read from files, and a file fills the gaps of an inline definition
     key by key. `ns:name` is `agents/name.md` below the root of the namespace. A name without namespace is looked for in
     that of `agent_namespaces`, else `default_namespace`, then in `agents` of the home. A name that the project itself
-    brings up is looked for in its `.amplifier/agents` before the home; other names are not, for whoever puts an agent
-    on the roster vouches for its modules, and a project must not slip in others. `layers` are the bundle's files: they
-    tell who named an agent, and on which line. `files` gets the file of each agent that was read from one.
+    declares is looked for in its `.amplifier/agents` before the home; other names are not: the file that puts an agent
+    on the roster vouches for its modules, and a project must not substitute others. `layers` are the bundle's files:
+    they show who named an agent, and on which line. `files` gets the file of each agent that was read from one.
 
-    Raises AgentError with the faults of all agents, and BundleLimitError when there are too many. With
-    `allow_missing`, one that has no file is left out with a warning, and so is a module source of one that does not
-    exist. With `keep_faulty`, one whose definition has faults stays on the roster with a warning and nothing but these,
-    under `UNUSABLE`: whoever calls it reads why it cannot be.
+    Raises AgentError with the errors of all agents, and BundleLimitError when there are too many. With `allow_missing`,
+    an agent without a file is left out with a warning, and so is a module source that does not exist. With
+    `keep_faulty`, an agent whose definition has errors stays on the roster with a warning; its definition is then only
+    the errors, under `UNUSABLE`, so that a caller of the agent reads why it cannot be used.
     """
     known = files if files is not None else {}
     roster = _Roster(
@@ -108,7 +108,7 @@ class _NoAgentError(AgentError):
 
 @dataclass(frozen=True)
 class _Roster:
-    """Know where the files of agents lie."""
+    """Finds the files of agents."""
 
     namespaces: Mapping[str, Path]
     default_namespace: str
@@ -129,7 +129,7 @@ class _Roster:
             raise AgentError(f"{where}: the agent {name!r} must be a mapping, got {type(inline).__name__}")
         self._check(name, inline or {}, where, owner)
         given = agent_definition(inline or {})
-        # What a bundle makes of an included name may have that name and nothing else.
+        # The definition of an included name may hold that name and nothing else.
         found = self._file(name, where, required=not any(key != "name" for key in given))
         if found is not None:
             given, where = {**self._load(*found), **given}, str(found[0])
@@ -138,7 +138,7 @@ class _Roster:
         return given
 
     def _check(self, name: str, inline: Mapping[str, Any], where: str, owner: Owner) -> None:
-        """Check what bundles do not check in their inline definitions; raise AgentError with all faults."""
+        """Check what the check of bundles does not cover in inline definitions; raise AgentError with all errors."""
         problems = Problems(lambda *keys: f"{where}: agent {name!r}", is_lenient=owner == "fetched")
         check_agent(inline, problems)
         self.warnings.extend(problems.warnings)

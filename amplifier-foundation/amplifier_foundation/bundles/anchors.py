@@ -32,7 +32,7 @@ def bundle_file_in(folder: Path) -> Path | None:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Return whether `path`, links followed, is `folder` or lies below it."""
+    """Return whether `path`, links followed, is `folder` or is inside of it."""
     return path.resolve().is_relative_to(folder.resolve())
 
 
@@ -41,7 +41,7 @@ def root_above(file: Path, limit: Path) -> Path | None:
     real = file.resolve()
     limit = limit.resolve()
     for folder in file.parents:
-        # Only below a link may the folders above a file lie elsewhere than written.
+        # Only below a link can the folders above a file differ from those in the written path.
         if not (folder if real == file else folder.resolve()).is_relative_to(limit):
             return None
         found = bundle_file_in(folder)
@@ -51,7 +51,7 @@ def root_above(file: Path, limit: Path) -> Path | None:
 
 
 def beside(folder: Path, relative: str) -> list[Path]:
-    """Return where `relative` may lie: as the system walks it, and, below a linked folder, as it is written."""
+    """Return where `relative` may be: as the system resolves it, and, below a linked folder, as it is written."""
     walked, written = (folder / relative).resolve(), Path(os.path.normpath(folder / relative))
     return [walked] if written.resolve() == walked else [walked, written]
 
@@ -66,8 +66,8 @@ def anchor_sources(
 ) -> dict[str, Any]:
     """Return a copy of `part`, a plan or an agent's definition, whose relative sources are absolute.
 
-    `at` leads to the part in the document. A source that lies neither beside the file nor below `root` raises
-    BundleError, which names both places; with `on_missing` the text is passed on instead. A relative scenario of
+    `at` leads to the part in the document. A source that exists neither beside the file nor below `root` raises
+    BundleError, which names both places; with `on_missing` the message is passed to it instead. A relative scenario of
     provider-mock is anchored too.
     """
     anchored: dict[str, Any] = copied(part)

@@ -25,13 +25,13 @@ class BundleError(FoundationError):
 
 
 class BundleNotFoundError(BundleError):
-    """There is no bundle of that name, or no file at that place."""
+    """No bundle has that name, or the file does not exist."""
 
     code: ClassVar[str] = "bundle_not_found"
 
 
 class IncludeError(BundleError):
-    """A bundle that another one includes cannot be had."""
+    """An included bundle cannot be loaded."""
 
     code: ClassVar[str] = "bundle_include"
 
@@ -43,14 +43,14 @@ class BundleCycleError(BundleError):
 
 
 class BundleLimitError(BundleError):
-    """A bundle leads to more files, includes or values than any bundle that is meant."""
+    """A bundle has more files, includes or values than any intended bundle would."""
 
     code: ClassVar[str] = "bundle_limit"
 
 
 #: Whose file it is. Product, user and project author theirs: unknown keys are errors; in fetched files, warnings.
 Owner = Literal["product", "user", "project", "fetched"]
-#: On whose word a file is read, wherever it lies: what a project's file includes is named by the project.
+#: Who named a file, wherever it is: what a project's file includes is named by the project.
 Namer = Literal["product", "user", "project"]
 
 
@@ -76,7 +76,7 @@ class Bundle:
     version: str = "1.0.0"
     description: str = ""
     instruction: str = ""
-    #: The file whose name the bundle has; None for one made in memory.
+    #: The file that the bundle is named after; None for one made in memory.
     file: Path | None = None
     base_path: Path = field(default_factory=Path)
     uri: str = ""
@@ -92,7 +92,7 @@ class Bundle:
     orchestrator: Any = None
     #: Files of the system prompt, in order, by `namespace:path` or `bundle:name`.
     context: dict[str, Path] = field(default_factory=dict)
-    #: Context whose namespace nothing has brought yet.
+    #: Context whose namespace is not known yet.
     pending_context: tuple[str, ...] = ()
     namespaces: dict[str, Path] = field(default_factory=dict)
     #: Roots with a Python package of their own.

@@ -1,4 +1,4 @@
-"""Check what a bundle file says: every key known, every value of the right shape, faults with file and line."""
+"""Check a bundle file: every key known, every value of the right type, errors with file and line."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _SLIP: Final = 0.8
 def check_bundle(document: Document, owner: Owner) -> list[str]:
     """Return warnings about a bundle file.
 
-    Raises BundleError with all faults, each with file and line: values of a wrong shape in any file, unknown keys in
-    files that the product, the user or the project author; in fetched ones unknown keys are warnings.
+    Raises BundleError with all errors, each with file and line: values of a wrong type in any file, unknown keys in
+    files that belong to the product, the user or the project; in fetched files unknown keys are warnings.
     """
     problems = Problems(document.where, is_lenient=owner == "fetched")
     _BUNDLE(document.data, (), problems)
@@ -99,7 +99,7 @@ def _session(value: Any, at: Keys, problems: Problems) -> None:
 
 
 def _budget(value: Any, at: Keys, problems: Problems) -> None:
-    """Check limits; what a variable makes of one is seen when the session starts."""
+    """Check limits; one that is set by a variable is checked when the session starts."""
     if not value and isinstance(value, Mapping | None):
         return
     from amplifier_foundation.usage.budget import LIMITS, BudgetError, read_limits
@@ -204,14 +204,14 @@ _BUNDLE: Final = fields(TOP_LEVEL_FIELDS)
 
 @dataclass
 class Validation:
-    """What is wrong with a bundle as it was composed."""
+    """The errors of a composed bundle."""
 
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
 def validate(bundle: Bundle, *, strict: bool = False) -> Validation:
-    """Return the faults of a composed bundle, whose files are valid; missing context is an error when `strict`."""
+    """Return the errors of a composed bundle, whose files are valid; missing context is an error when `strict`."""
     result = Validation()
     entries = [
         (f"{section}[{index}]", entry) for section in MODULE_SECTIONS for index, entry in _listed(bundle, section)
@@ -233,7 +233,7 @@ def _listed(bundle: Bundle, section: str) -> Iterable[tuple[int, Any]]:
 
 
 def validate_completeness(bundle: Bundle, *, strict: bool = False) -> Validation:
-    """Return the faults of a bundle that is to be run as it is: a loop, a context and a provider are needed too."""
+    """Return the errors of a bundle that is to be run as it is: a loop, a context and a provider are needed too."""
     result = validate(bundle, strict=strict)
     for key in SESSION_MODULES:
         if not bundle.session.get(key):

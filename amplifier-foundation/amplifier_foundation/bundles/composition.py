@@ -10,7 +10,7 @@
 | context, packages, sources | all of them, in order |
 | namespaces | the first registration of a name |
 
-An instruction that gives way to any but that of the including bundle is a warning: no prompt is lost in silence.
+An instruction replaced by any but that of the including bundle is a warning: no prompt is lost silently.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from amplifier_foundation.merge import COMPOSE, copied, merge, merge_modules
 
 
 def compose(base: Bundle, over: Bundle, *, as_behavior: bool = False, includes_base: bool = False) -> Bundle:
-    """Return `over` laid on `base`; neither is changed. A prompt of `base` that gives way is told in the warnings,
-    unless `over` is the very file that includes `base`.
+    """Return `over` laid on `base`; neither is changed. A replaced prompt of `base` is reported as a warning, unless
+    `over` is the file that includes `base`.
 
     With `as_behavior`, `over` adds to `base` without becoming it: name, version, description, file and a prompt that is
-    not empty stay those of `base`, and a prompt of `over` that is left out is told in the warnings.
+    not empty stay those of `base`, and a prompt of `over` that is left out is reported as a warning.
     """
     main, other = (base, over) if as_behavior else (over, base)
     lost = [] if includes_base else _lost_prompt(other, main)
@@ -120,8 +120,8 @@ def _called(bundle: Bundle) -> str:
 def _ends(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     """Return the layers with the first and the last appearance of each file.
 
-    A file that several includes share is composed once for each of them. What lies between its first (which gives the
-    order of lists) and its last (which wins) changes nothing, and would double with every level of sharing.
+    A file that several includes share is composed once for each of them. Appearances between its first (which gives the
+    order of lists) and its last (which wins) change nothing, and would double with every level of sharing.
     """
     first: dict[int, int] = {}
     last: dict[int, int] = {}

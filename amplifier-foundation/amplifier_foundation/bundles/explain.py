@@ -1,4 +1,4 @@
-"""Say of every setting of a composed bundle which file and line set it, and whose value gave way."""
+"""Find for every setting of a composed bundle which file and line set it, and which values it replaced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNITED: Final = frozenset(place[-2:] for place in SETTINGS.united)
 
 
 class Loser(NamedTuple):
-    """A value that another file's value took the place of."""
+    """A value that another file replaced."""
 
     value: Any
     #: `file:line`.
@@ -37,7 +37,7 @@ class Setting(NamedTuple):
     #: `file:line` of the last file to set it.
     set_by: str
     bundle: str
-    #: Other values it was given, in order of composition.
+    #: Values that were replaced, in order of composition.
     lost: tuple[Loser, ...] = ()
     #: Earlier lists that this one was joined to.
     joined: tuple[Loser, ...] = ()
@@ -58,8 +58,8 @@ class _Record:
 def explain(bundle: Bundle, extra_layers: Sequence[Layer] = ()) -> list[Setting]:
     """Return every setting in the order of first mention.
 
-    `extra_layers` lie over the bundle, in the shape of bundles: those of settings, whose lists replace others. Sources
-    of the bundle are shown as they are in its plan, with absolute paths.
+    `extra_layers` are laid over the bundle, in the shape of bundles: those of settings, whose lists replace others.
+    Sources of the bundle are shown as they are in its plan, with absolute paths.
     """
     records: dict[Keys, _Record] = {}
     for layer in bundle.layers:
@@ -188,7 +188,7 @@ def _leaves(layer: Layer) -> Iterator[tuple[Keys, Any, Place]]:
 
 
 def _meant(keys: Keys, value: Any, layer: Layer) -> Any:
-    """Return a relative source as the path it means in its file, so that two spellings of one place are no rivals."""
+    """Return a relative source as the path it means in its file, so that two spellings of one path do not compete."""
     if keys[-1] not in _SOURCES or not isinstance(value, str) or not is_relative(value):
         return value
     file = layer.document.path
@@ -210,7 +210,7 @@ def _context_key(name: str, layer: Layer) -> str:
 
 
 def _set(records: dict[Keys, _Record], keys: Keys, value: Any, layer: Layer, place: Place, *, joins: bool) -> None:
-    """Put a value in, as composing would: what it replaces is lost, a list is joined to the one before."""
+    """Add a value as composing would: it replaces the earlier one; a list is joined to the earlier one."""
     record = _Record(value, layer.document.where(*place), layer.bundle)
     below = [known for known in records if known[: len(keys)] == keys and known != keys]
     if isinstance(value, Mapping) and not value and below and keys[0] != "agents":
@@ -249,7 +249,7 @@ def _mentions(layers: Sequence[Layer], section: str, key: str) -> Iterator[tuple
     """Yield the layers that name a module, where they do, and the source they give."""
     names = _section_names(section)
     chosen = layers
-    if names[0] == "agents":  # the last definition of an agent counts, whole
+    if names[0] == "agents":  # the last definition of an agent replaces earlier ones
         chosen = [layer for layer in layers if isinstance(_inside(layer.document.data, names[:2]), Mapping)][-1:]
     for layer in chosen:
         part = _inside(layer.document.data, names)

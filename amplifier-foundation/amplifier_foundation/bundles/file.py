@@ -22,7 +22,7 @@ SUFFIXES: Final = (".md", ".yaml", ".yml")
 def read_bundle_file(path: Path) -> Document:
     """Return the document of a bundle: a file, or a folder with a bundle.md or bundle.yaml.
 
-    Raises BundleNotFoundError when there is none, and BundleError, naming file and line, for another suffix and for
+    Raises BundleNotFoundError for a missing file, and BundleError, naming file and line, for another suffix and for
     what cannot be read or parsed.
     """
     try:
@@ -59,7 +59,7 @@ def bundle_name(document: Document) -> str:
 
 
 def namespace_root(document: Document) -> Path:
-    """Return where `agents/` and `context/` of a bundle lie: its folder, or what its `namespace_root` says."""
+    """Return where `agents/` and `context/` of a bundle are: its folder, or its `namespace_root`."""
     described = document.data.get("bundle")
     given = described.get("namespace_root") if isinstance(described, Mapping) else None
     return (document.path.parent / given).resolve() if isinstance(given, str) and given else document.path.parent
@@ -72,7 +72,7 @@ class BundleFile(NamedTuple):
     owner: Owner
     named_by: Namer
     uri: str
-    #: The folder that a search upwards does not leave, and that the files it names must lie in.
+    #: The folder that a search upwards does not leave, and that must contain the files it names.
     limit: Path
     #: The root bundle this one is nested under.
     root: Document | None = None
@@ -85,7 +85,7 @@ class BundleFile(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Return the folder the file lies in."""
+        """Return the file's folder."""
         return self.document.path.parent
 
     @property
@@ -101,7 +101,7 @@ class BundleFile(NamedTuple):
         return {bundle_name(self.root): namespace_root(self.root), **own} if self.root is not None else own
 
     def bundle(self, namespaces: Mapping[str, Path], *, allow_missing: bool = False) -> Bundle:
-        """Return what this one file says, its includes left aside, with all paths absolute.
+        """Return the bundle of this file alone, without its includes, with all paths absolute.
 
         `namespaces` are those known beside its own. Raises BundleError with file and line.
         """
@@ -170,7 +170,7 @@ class BundleFile(NamedTuple):
         return context, pending
 
     def _context_file(self, roots: list[Path] | None, path: str, where: str) -> Path:
-        """Return the file a context entry means; raise BundleError for one that this file has no say over."""
+        """Return the file a context entry means; raise BundleError for one that this file may not name."""
         roots_of_mine = [namespace_root(self.document), self.folder, self.root_folder]
         candidates = [place for root in roots or roots_of_mine for place in beside(root, path)]
         found = next((place for place in candidates if place.exists()), candidates[0])
@@ -183,8 +183,8 @@ class BundleFile(NamedTuple):
 def load_bundle_file(path: Path) -> Bundle:
     """Return the bundle in one file or folder, for files that include no other.
 
-    Raises BundleError, naming file and line, for what is missing or malformed, unknown keys, module lists that are
-    none, and for includes, which only a BundleLoader resolves.
+    Raises BundleError, naming file and line, for what is missing or malformed, unknown keys, module lists that are not
+    lists, and for includes, which only a BundleLoader resolves.
     """
     document = read_bundle_file(path)
     if document.data.get("includes"):

@@ -24,13 +24,13 @@ from amplifier_foundation.errors import FoundationError
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.loader import BundleLoader
 
-#: How deep includes may be nested, how many files a bundle may lead to, how many includes they may have together, and
-#: how many values. Bundles that are meant have a tenth of it; more would take minutes to compose.
+#: The limits of nested includes, of files in a bundle, of includes in all of them, and of values. Intended bundles
+#: reach a tenth of them; more would take minutes to compose.
 MAX_DEPTH: Final = 100
 MAX_FILES: Final = 500
 MAX_INCLUDES: Final = 2_000
 MAX_VALUES: Final = 200_000
-#: So many faults are told; the others are the same mistake, more often than not.
+#: At most this many errors are reported; more are usually the same mistake.
 _MOST_TOLD: Final = 20
 
 
@@ -58,22 +58,22 @@ class _Node:
 
     @property
     def place(self) -> Path:
-        """Return what tells the file from others, links followed."""
+        """Return the file's identity: its path with links followed."""
         return self.file.document.path.resolve()
 
 
 class IncludeGraph:
-    """The files that one bundle leads to.
+    """The files of one bundle and its includes.
 
-    All are read before any is composed, level by level and those of a level at once, so that files may wait for each
-    other in any shape without end or disorder. `namespace:path` waits until a file has brought the namespace; one that
-    no file brings is asked of the registry.
+    All are read before any is composed, level by level and those of a level at once, so that files may depend on each
+    other in any shape without deadlock, and the order stays the same. `namespace:path` waits until a file has
+    registered the namespace; a namespace that no file registers is looked up in the registry.
     """
 
     def __init__(self, loader: BundleLoader, root: BundleFile) -> None:
         self._loader = loader
         self._nodes: dict[tuple[Path, Namer], _Node] = {}
-        #: Roots of namespaces, and the files that brought them; the first one to claim a name gets it.
+        #: Roots of namespaces, and the files that registered them; the first one to claim a name gets it.
         self._namespaces: dict[str, tuple[Path, BundleFile | None]] = {
             SHIPPED_NAMESPACE[0]: (SHIPPED_NAMESPACE[1], None)
         }
@@ -135,7 +135,7 @@ class IncludeGraph:
         return self._nodes[key]
 
     def _check_limits(self, file: BundleFile) -> None:
-        """Raise for a bundle that would take too long: also where what is missing is left out."""
+        """Raise for a bundle that would take too long, even if missing includes are allowed."""
         for what, count, most in (
             ("files", len(self._nodes), MAX_FILES),
             ("includes", self._include_count, MAX_INCLUDES),
@@ -155,11 +155,11 @@ class IncludeGraph:
                 self._warnings.append(f"{file.document.where('bundle', 'name')}: {clash}")
 
     def _can_be_read(self, include: _Include) -> bool:
-        """Return whether it is known where to look: always, but for namespaces that no file has brought so far."""
+        """Return whether it can be located: always, except for namespaces that no file has registered yet."""
         try:
             reference = parse_reference(include.text)
         except BundleError:
-            return True  # reading it tells what is wrong
+            return True  # reading it reports the error
         return reference.kind != "namespaced" or self._namespace(reference, include.of.file) is not None
 
     def _namespace(self, reference: Reference, file: BundleFile) -> tuple[Path, BundleFile | None] | None:
@@ -170,7 +170,7 @@ class IncludeGraph:
         return (own, file) if own is not None else self._namespaces.get(reference.namespace)
 
     async def _ask_registry(self, waiting: list[_Include]) -> None:
-        """Load the files of namespaces that no include has brought, without what those include."""
+        """Load the files of namespaces that no include has registered, without their own includes."""
         for include in waiting:
             reference = parse_reference(include.text)
             if reference.namespace in self._namespaces:
@@ -179,7 +179,7 @@ class IncludeGraph:
                 name = Reference("name", reference.namespace)
                 file = await self._loader.read(name, include.of.file, _namer(include.of.file))
             except BundleNotFoundError:
-                continue  # told for each include of that namespace
+                continue  # reported for each include of that namespace
             except FoundationError as error:
                 self._faults.append(_placed(include, error))
                 continue
@@ -221,7 +221,7 @@ class IncludeGraph:
         return node.composed
 
     def _closes_a_circle(self, include: _Include, chain: list[_Include]) -> bool:
-        """Return whether the include leads back to a file that is being composed, or too deep; that is a fault."""
+        """Return whether the include leads back to a file that is being composed, or too deep; that is an error."""
         if len(chain) >= MAX_DEPTH:
             self._fail(include, IncludeError(f"{include.where}: includes are nested more than {MAX_DEPTH} files deep"))
             return True
@@ -241,7 +241,7 @@ class IncludeGraph:
         return True
 
     def _fail(self, include: _Include, error: FoundationError) -> None:
-        """Keep an error for the end, so that all are told; what may be missing becomes a warning."""
+        """Collect an error, so that all are reported at the end; for what may be missing, add a warning."""
         from amplifier_foundation.sources.fetched import NotLockedError, SourceError, SourceIntegrityError
 
         is_missing = isinstance(error, BundleNotFoundError | IncludeError | BundleCycleError | SourceError)
@@ -253,7 +253,7 @@ class IncludeGraph:
             self._faults.append(placed)
 
     def _raise_faults(self) -> None:
-        """Raise what went wrong: the error itself when there is one, all texts in one when there are more."""
+        """Raise the collected errors: a single one as it is, several as one error with all messages."""
         faults, self._faults = self._faults, []
         if len(faults) == 1:
             raise faults[0]
@@ -266,7 +266,7 @@ class IncludeGraph:
 
 
 def _references(includes: Any) -> list[tuple[int, str]]:
-    """Return the includes of a file that can be followed; the check of the file tells of the others."""
+    """Return the includes of a file that can be followed; the check of the file reports the others."""
     found = []
     for index, item in enumerate(includes if isinstance(includes, list) else ()):
         text = item.get("bundle") if isinstance(item, dict) else item
@@ -276,12 +276,12 @@ def _references(includes: Any) -> list[tuple[int, str]]:
 
 
 def _namer(file: BundleFile) -> Namer:
-    """Return on whose word the includes of a file are read."""
+    """Return who counts as having named the includes of a file."""
     return "project" if file.owner == "project" else file.named_by
 
 
 def _placed(include: _Include, error: FoundationError) -> FoundationError:
-    """Return the error with the place of the include that led to it, in a type that says what kind of fault it is."""
+    """Return the error with the place of the include that led to it, in a type for its kind of error."""
     from amplifier_foundation.sources.fetched import NotLockedError, SourceIntegrityError
 
     text = f"{include.where}: the include {include.text!r} cannot be used: {error}"

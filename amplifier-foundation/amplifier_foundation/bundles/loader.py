@@ -1,4 +1,4 @@
-"""Load a bundle with everything it includes, and say of every file whose it is and on whose word it is read."""
+"""Load a bundle with everything it includes, and record for every file who owns and who named it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BundleLoader:
         overridden_by: Mapping[str, Namer] | None = None,
         allow_missing: bool = False,
     ) -> None:
-        """Take `overrides` of names and whole addresses; `overridden_by` says whose word each is, if not the user's."""
+        """Take `overrides` of names and whole addresses; `overridden_by` says who set each, if not the user."""
         self._fetcher = fetcher
         self._registry = registry
         self._home = home
@@ -53,8 +53,8 @@ class BundleLoader:
         """Return the bundle that `reference` means, composed with all its includes.
 
         A relative path starts at the project. Raises BundleNotFoundError, BundleCycleError, IncludeError and
-        BundleError, which name file and line, and SourceError for a source that cannot be had. With `allow_missing`,
-        includes that are missing or go in circles are warnings.
+        BundleError, which name file and line, and SourceError for a source that cannot be fetched. With
+        `allow_missing`, includes that are missing or go in circles are warnings.
         """
         asked = _top_reference(reference)
         if asked.kind == "namespaced":
@@ -70,7 +70,7 @@ class BundleLoader:
     ) -> BundleFile:
         """Return the one file that a path, an address or a name means, for the file that has the reference.
 
-        A name that the project gives its meaning is no file that the user gave.
+        A name that the project defines does not count as a file given by the user.
         """
         asked_by = named_by
         text = overridden(reference.text, self._overrides) if reference.kind in ("uri", "name") else None
@@ -94,7 +94,7 @@ class BundleLoader:
         raise BundleNotFoundError(f"{reference.text!r} cannot stand for a bundle here: give a path or an address")
 
     async def _read_namespaced(self, reference: Reference, named_by: Namer) -> BundleFile:
-        """Return a file below a namespace that no file has brought: the product's, or that of a known bundle."""
+        """Return a file below a namespace that no file has registered: the product's, or that of a known bundle."""
         if reference.namespace == SHIPPED_NAMESPACE[0]:
             return self.read_below(SHIPPED_NAMESPACE[1], reference.path, None, named_by)
         known = await self.read(Reference("name", reference.namespace), None, named_by)
@@ -119,7 +119,7 @@ class BundleLoader:
             place = (parent.folder if parent is not None else self._project or Path.cwd()) / text
         found = existing_file(place)
         if found is None:
-            # The error for a folder without a bundle, or for a file that is none, says more than that it is missing.
+            # The error for a folder without a bundle, or for a file that is not one, says more than that it is missing.
             found = find_bundle_file(place) if os.path.exists(place) else None
         if found is None:
             raise BundleNotFoundError(f"there is none of {tried_files(place)}")
@@ -172,7 +172,7 @@ class BundleLoader:
         return owner_of(path, self._project, self._home) == "project"
 
     def _overrider(self, text: str) -> Namer:
-        """Return on whose word something else takes the place of a name or an address."""
+        """Return who set the override of a name or an address."""
         key = text if text in self._overrides else text.partition("#")[0]
         return self._overridden_by.get(key, "user")
 
@@ -214,7 +214,7 @@ def _top_reference(text: str) -> Reference:
 
 
 def _weaker(one: Namer, other: Namer) -> Namer:
-    """Return the one whose word counts when both have a say: the project's is trusted least, the product's most."""
+    """Return the less trusted of two namers: the project is trusted least, the product most."""
     order: tuple[Namer, ...] = ("project", "user", "product")
     return min(one, other, key=order.index)
 
@@ -229,7 +229,7 @@ def locate(
 ) -> tuple[Path | None, str]:
     """Return the file that a reference means, when it is on this machine, and its address; nothing is read or fetched.
 
-    What cannot be found out without reading bundles has no file, and the reference itself as its address.
+    For what cannot be located without reading bundles, the file is None and the address is the reference itself.
     """
     parsed = _top_reference(overridden(reference, overrides or {}) or reference)
     if parsed.kind == "name":
@@ -256,4 +256,4 @@ def _local_file(uri: str) -> Path | None:
     try:
         return find_bundle_file(find_file(parse_source(uri), base=None, environ={}).path)
     except (SourceError, BundleError):
-        return None  # loading it says what is wrong
+        return None  # loading it reports the error

@@ -28,7 +28,7 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """Return what a reference is; raise BundleError, without a place, for one that can mean nothing."""
+    """Return what a reference is; raise BundleError, without file and line, for an invalid one."""
     text = text.strip()
     if is_relative(text) or text.startswith(("/", "~/")):
         return Reference("path", text)
@@ -54,20 +54,20 @@ def parse_reference(text: str) -> Reference:
 def existing_file(path: Path) -> Path | None:
     """Return the file that a path without a suffix means: as given, then with one, then the bundle of the folder."""
     for candidate in _candidates(path):
-        if os.path.isfile(candidate):  # a name that no file can have is none
+        if os.path.isfile(candidate):  # False for a name that no file can have
             return candidate
     return None
 
 
 def tried_files(path: Path) -> str:
-    """Return, for a message, where `existing_file` has looked, and the nearest name that is there."""
+    """Return, for a message, where `existing_file` has looked, and the most similar existing name."""
     tried = f"{path}{{,{','.join(_ENDINGS)},/bundle.md,/bundle.yaml}}"
     near = _nearest(path)
     return f"{tried}: did you mean {near!r}?" if near else tried
 
 
 def _nearest(path: Path) -> str | None:
-    """Return the name in the same folder that looks most like a missing one, written as that is."""
+    """Return the name in the same folder that looks most like a missing one, in the same form as the missing one."""
     import difflib
 
     try:
@@ -88,7 +88,7 @@ def _candidates(path: Path) -> Iterator[Path]:
 
 
 def overridden(text: str, overrides: Mapping[str, str]) -> str | None:
-    """Return what takes the place of a name or address, None when nothing does.
+    """Return the override of a name or address, None when it has none.
 
     Names and whole addresses are compared, never parts of them. An address keeps the part of the source it asked for.
     """

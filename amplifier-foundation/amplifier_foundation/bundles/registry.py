@@ -15,13 +15,13 @@ Origin = Literal["project", "user", "settings", "registry", "product"]
 
 
 class KnownBundle(NamedTuple):
-    """A name and what it stands for."""
+    """A bundle's name and where the bundle is."""
 
     name: str
     #: A path or an address.
     reference: str
     origin: Origin
-    #: On whose word the name means this.
+    #: Who registered the name.
     named_by: Namer
 
 
@@ -47,7 +47,7 @@ class BundleRegistry:
         self.warnings: list[str] = []
 
     def find(self, name: str) -> KnownBundle | None:
-        """Return what a name stands for, None when nothing has it; `name/sub/path` is looked for below the folders."""
+        """Return the bundle of a name, None when it is unknown; `name/sub/path` is looked for below the folders."""
         for folder, origin in self._folders():
             for pattern in _PATTERNS:
                 path = folder / pattern.format(name)

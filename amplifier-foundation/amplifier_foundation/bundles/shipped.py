@@ -30,13 +30,13 @@ def shipped_skills() -> Path:
 
 
 def shipped_uri(uri: str) -> str:
-    """Return the address of a shipped file by its namespace: where the product is installed is no part of it."""
+    """Return the address of a shipped file by its namespace: it does not depend on where the product is installed."""
     name, root = SHIPPED_NAMESPACE
     return f"{name}:{uri.removeprefix(f'{root}/')}" if uri.startswith(f"{root}/") else uri
 
 
 def owner_of(path: Path, project: Path | None, home: Home) -> Owner:
-    """Return whose file it is, by where it lies: what is in the user's home is the user's, even in a project."""
+    """Return whose file it is, by its location: what is in the user's home is the user's, even in a project."""
     if is_inside(path, _FOLDER):
         return "product"
     if is_inside(path, home.cache):

@@ -184,7 +184,7 @@ class SpawnCapability:
 
         The parent is the session that has the capability; a `parent_session` that is another one is refused.
         `use_subprocess` is accepted and logged: the child runs in this process.
-        Raises SpawnError before anything was started, ChildError for a child that was started and has no answer, and
+        Raises SpawnError before anything was started, ChildError for a child that was started but did not answer, and
         the budget's error when it does not allow another child.
         """
         children = self._children()
@@ -221,7 +221,7 @@ class ResumeCapability:
     ) -> dict[str, Any]:
         """Resume a child with its prompt, agent and history; `task` and `session_id` are older names.
 
-        Raises as `session.spawn` does, and ChildUnknownError when there is no such child.
+        Raises as `session.spawn` does, and ChildUnknownError for an unknown child.
         """
         children = self._children()
         children.check_parent(parent_session)
@@ -235,5 +235,5 @@ class ResumeCapability:
         return await children.resume(sub_session_id if sub_session_id is not None else session_id, request)
 
     def agent_of(self, session_id: str) -> str | None:
-        """Return the agent of a child of this session; None when there is no such child."""
+        """Return the agent of a child of this session; None for an unknown child."""
         return self._children().agent_of(session_id)

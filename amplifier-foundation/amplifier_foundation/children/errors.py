@@ -30,7 +30,7 @@ class AgentUnusableError(SpawnError):
 
 
 class ChildUnknownError(SpawnError):
-    """There is no child session of that id that could be resumed."""
+    """No child session of that id can be resumed."""
 
     code: ClassVar[str] = "child_unknown"
 
@@ -48,7 +48,7 @@ class TooDeepError(SpawnError):
 
 
 class ChildError(FoundationError, RuntimeError):
-    """A child session was started and has no answer; `session_id` is its id."""
+    """A child session was started but did not answer; `session_id` is its id."""
 
     code: ClassVar[str] = "child_failed"
 

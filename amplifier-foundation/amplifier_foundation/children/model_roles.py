@@ -62,7 +62,7 @@ _COUNTS: Final = frozenset({"max_tokens", "cache_key", "prompt_cache_key"})
 
 Candidate = dict[str, Any]
 
-#: Stands for the provider and model of the session itself.
+#: Means the provider and model of the session itself.
 _OWN: Final[Candidate] = {}
 
 

@@ -54,7 +54,7 @@ _INTERRUPTED: Final = "The call was interrupted before it had a result. These ar
 
 
 async def load_child(place: Path, session_id: Any, parent_id: str) -> SavedSession:
-    """Return the saved child of that id; raises ChildUnknownError when the parent has no such child."""
+    """Return the saved child of that id; raises ChildUnknownError if the parent does not have it."""
     if not is_child_id(session_id) or not (place / session_id).is_dir():
         children = [name for name in folder_names(str(place)) if name.startswith(children_prefix(parent_id))]
         hint = did_you_mean(session_id, children[:50]) if children else "this session has no children"
@@ -80,7 +80,7 @@ async def load_interrupted(folder: Path, parent_id: str) -> SavedSession | None:
 def prepare_again(saved: SavedSession, parent: Prepared) -> tuple[Prepared, tuple[str, ...]]:
     """Return a child's recorded plan with the secrets and restrictions that its parent has now, and notes.
 
-    Raises ChildUnknownError when it has no recorded plan.
+    Raises ChildUnknownError when its plan was not recorded.
     """
     if saved.recorded is None:
         why = saved.record_problem or "it has no recorded plan"

@@ -75,7 +75,7 @@ class ChildSessions:
         return await self._once(identity, request.agent, task, work, request.timeout)
 
     async def resume(self, session_id: Any, request: SpawnRequest) -> Result:
-        """Return a child's result of another task; raises ChildUnknownError when there is no such child."""
+        """Return a child's result of another task; raises ChildUnknownError for an unknown child."""
         request = self._with_call(request)
         saved = await load_child(self._place, session_id, self._parent.session_id)
         task = task_hash(*filter(None, (request.tool_call_id, task_hash(request.instruction))))
@@ -88,7 +88,7 @@ class ChildSessions:
         return self._call_id(agent, tool_call_id, task)
 
     def agent_of(self, session_id: str) -> str | None:
-        """Return the agent of a child by its metadata; None when there is no such child."""
+        """Return the agent of a child by its metadata; None for an unknown child."""
         if not is_child_id(session_id) or not (self._place / session_id).is_dir():
             return None
         facts = load_metadata(self._place / session_id).data
@@ -106,7 +106,7 @@ class ChildSessions:
         return [child.runtime for child in self._costs.running]
 
     async def close(self) -> None:
-        """Cancel the children that are still running: nothing awaits their results any more."""
+        """Cancel the children that are still running: nothing awaits their results now."""
         waiting = [one.caller for one in self._running.values() if one.caller is not None]
         for caller in waiting:
             caller.cancel()
@@ -156,7 +156,7 @@ class ChildSessions:
         return identity
 
     def _known(self, identity: str) -> tuple[str, str] | None:
-        """Return the agent and the first task of a child; None when there is no such child or they are unknown."""
+        """Return the agent and the first task of a child; None if the child or they are unknown."""
         folder = self._place / identity
         if identity in self._running:
             return self._running[identity].agent, self._running[identity].task

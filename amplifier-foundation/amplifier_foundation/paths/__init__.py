@@ -24,19 +24,19 @@ __all__ = [
 
 
 class NoHomeError(FoundationError):
-    """There is no folder to keep anything in."""
+    """The home folder cannot be determined."""
 
     code = "no_home"
 
 
 class ProjectGoneError(FoundationError):
-    """The folder the program was started in does not exist any more."""
+    """The folder the program was started in no longer exists."""
 
     code = "project_gone"
 
 
 def amplifier_home(environ: Mapping[str, str] | None = None) -> Path:
-    """Return `$AMPLIFIER_HOME`, else `~/.amplifier`, absolute; raise NoHomeError when neither can be told."""
+    """Return `$AMPLIFIER_HOME`, else `~/.amplifier`, absolute; raise NoHomeError when neither is known."""
     variables = os.environ if environ is None else environ
     given = variables.get("AMPLIFIER_HOME")
     if not given and variables.get("HOME") == "":

@@ -20,7 +20,7 @@ class RecordError(FoundationError):
 
 
 class PinRecord(TypedDict):
-    """Commit and content of one source when it was fetched."""
+    """Commit and content hash of one source when it was fetched."""
 
     commit: str | None
     sha256: str | None
@@ -28,7 +28,7 @@ class PinRecord(TypedDict):
 
 @dataclass(frozen=True)
 class Composed:
-    """A bundle with its includes and the user's settings, before anything of it is fetched, installed or run.
+    """A bundle with its includes and the user's settings, before any of it is fetched, installed or run.
 
     `plan` still has its `${VARIABLES}`: a record of it holds no key.
     """
@@ -45,17 +45,17 @@ class Composed:
     modules: tuple[ModuleUse, ...] = ()
     #: Commit and content of everything that was fetched.
     pins: dict[str, PinRecord] = field(default_factory=dict)
-    #: Where the lock of the bundle lies.
+    #: The path of the bundle's lock.
     lock: str = ""
-    #: Where the fetched sources lie that files of the bundle were read from, by address.
+    #: The folders of the fetched sources that files of the bundle were read from, by address.
     roots: dict[str, str] = field(default_factory=dict)
-    #: What else but modules needs the project to be trusted.
+    #: What needs the project to be trusted, besides modules.
     values: tuple[ValueUse, ...] = ()
-    #: The files that the instructions of the bundle and of its agents stand in, by the hash of the instruction.
+    #: The files that contain the instructions of the bundle and of its agents, by the hash of the instruction.
     texts: dict[str, str] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:
-        """Return the data to keep with a session, such as JSON can carry."""
+        """Return the data to record with a session, as JSON values."""
         record = {
             **asdict(self),
             "modules": [use._asdict() for use in self.modules],
@@ -64,7 +64,7 @@ class Composed:
         return {"record": _VERSION, **record, "plan": encode(self.plan)}
 
     def moved(self, before: str, now: str) -> Composed:
-        """Return the same with every path in the folder `before` lying in `now` instead."""
+        """Return a copy in which every path in the folder `before` is in `now` instead."""
 
         def move(value: Any) -> Any:
             if isinstance(value, str):
@@ -85,7 +85,7 @@ class Composed:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any], where: str) -> Composed:
-        """Return what a record says; raise RecordError, naming `where`, for one that cannot be understood."""
+        """Parse a record; raise RecordError, naming `where`, for an invalid one."""
         version = record.get("record")
         if version != _VERSION:
             raise RecordError(f"{where}: written by another version of the program (record version {version!r})")
@@ -113,7 +113,7 @@ _KINDS: Final[dict[str, type]] = {
 
 
 def differences(recorded: Composed, current: Composed) -> list[str]:
-    """Return, in readable lines and without secrets, how what a session was made of differs from what there is now."""
+    """Return, in readable lines and without secrets, how the record of a session differs from its current parts."""
     from amplifier_kit.guard.redaction.redactor import Redactor
 
     lines: list[str] = []
@@ -139,7 +139,7 @@ def differences(recorded: Composed, current: Composed) -> list[str]:
 
 
 def with_secrets_of(recorded: Composed, current: Composed) -> Composed:
-    """Return the recorded one with what was masked in the record taken from what there is now, as far as it fits."""
+    """Return the recorded one with masked values taken from the current one, as far as they fit."""
     now = {(use.section, use.module): use.source for use in current.modules}
     modules = tuple(
         use._replace(source=_unmasked(use.source, now.get((use.section, use.module)))) for use in recorded.modules
@@ -159,7 +159,7 @@ def with_secrets_of(recorded: Composed, current: Composed) -> Composed:
 
 
 def masked_keys(composed: Composed) -> list[str]:
-    """Return the dotted keys of the plan whose values are masked: a record has no secrets."""
+    """Return the dotted keys of the plan whose values are masked, since a record must not contain secrets."""
     return [key for key, value in _leaves(composed.plan).items() if _is_masked(value)]
 
 
@@ -178,7 +178,7 @@ def _is_masked(value: Any) -> bool:
 
 
 def _fits(masked: str, text: Any) -> bool:
-    """Return whether a text is the masked one but for what was masked."""
+    """Return whether a text equals the masked one except for the masked parts."""
     import re
 
     from amplifier_kit.guard.redaction.prefilter import MASK, PII_MASK
@@ -198,7 +198,7 @@ def _unmasked(recorded: Any, current: Any) -> Any:
         known = current if isinstance(current, dict) else {}
         return {key: _unmasked(value, known.get(key)) for key, value in recorded.items()}
     if isinstance(recorded, list):
-        # Modules are told apart by their id; of other lists the same place counts.
+        # Modules are matched by their id, entries of other lists by their position.
         by_id = {module_key(item): item for item in current} if isinstance(current, list) else {}
         by_place = dict(enumerate(current)) if isinstance(current, list) else {}
         return [
@@ -209,7 +209,7 @@ def _unmasked(recorded: Any, current: Any) -> Any:
 
 
 def _placed_differences(recorded: Composed, current: Composed) -> list[str]:
-    """Return the modules whose folder was put in place of what the plan says, then or now."""
+    """Return the modules whose source in the plan is overridden by a folder, then or now."""
     before, now = _placed(recorded), _placed(current)
     return [
         f"module {name}: from {before.get(name, 'where the plan says')} when the session was made, "
@@ -225,7 +225,7 @@ def _placed(composed: Composed) -> dict[str, str]:
 
 
 def _context_differences(recorded: Composed, current: Composed) -> list[str]:
-    """Return the context files that came, went, or are others now; a source that lies elsewhere makes no other file."""
+    """Return the context files that were added, removed or replaced; a moved source does not replace its files."""
     lines = [
         f"context: {name} {'is gone' if name in recorded.context else 'is new'}"
         for name in sorted(recorded.context.keys() ^ current.context.keys())
@@ -238,7 +238,7 @@ def _context_differences(recorded: Composed, current: Composed) -> list[str]:
 
 
 def _in_source(path: str, roots: Mapping[str, str]) -> str:
-    """Return a path with the address of the source it lies in for that source's folder."""
+    """Return a path with the folder of its source replaced by that source's address."""
     for uri, root in roots.items():
         if f"{path}/".startswith(f"{root}/"):
             return uri + path.removeprefix(root)
@@ -246,7 +246,7 @@ def _in_source(path: str, roots: Mapping[str, str]) -> str:
 
 
 def _pin_differences(recorded: Composed, current: Composed) -> list[str]:
-    """Return the sources that both name and that would be fetched in another state now."""
+    """Return the sources that both name and of which a different state would be fetched now."""
     lines = []
     for uri in sorted(recorded.pins.keys() & current.pins.keys()):
         before, now = recorded.pins[uri], current.pins[uri]

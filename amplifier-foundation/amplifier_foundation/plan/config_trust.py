@@ -1,4 +1,4 @@
-"""Who had a say in the config of a module: what an untrusted project writes there must not run."""
+"""Who set the config of a module: what an untrusted project writes there must not run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from amplifier_foundation.plan.prepared import Prepared
 def is_config_trusted(
     prepared: Prepared, module: str, *, is_trusted: bool, overlay: Mapping[str, Any] | None = None
 ) -> bool:
-    """Return whether only the user, the product and the app had a say in the config of a module.
+    """Return whether only the user, the product and the app set the config of a module.
 
     Not when a file of the project names the module, unless the project `is_trusted` or the user gave this very file for
-    the run; nor when the definition of an agent, `overlay`, does, since agents may come from the project. When nobody
-    knows the files, it is not trusted.
+    the run; nor when the definition of an agent, `overlay`, does, since agents may come from the project. If the files
+    are unknown, it is not trusted.
     """
     if is_trusted or prepared.is_made_by_app:
         return True
@@ -31,10 +31,10 @@ def is_config_trusted(
 
 
 def is_config_of_user(prepared: Prepared, module: str) -> bool:
-    """Return whether no file of the project had a say in the config of a module, trusted or given for the run or not.
+    """Return whether no file of the project set config of a module, trusted or given for the run or not.
 
-    What a project brings may do no more than its commands may, since they can change what it runs. When nobody knows
-    the files, it counts as the project's; so does what only the record of a session says.
+    What a project brings may do no more than its commands may, since they can change what it runs. If the files are
+    unknown, it counts as the project's; so does what only the record of a session says.
     """
     if prepared.is_made_by_app:
         return True
@@ -53,7 +53,7 @@ def _is_of_project(layer: Layer) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a plan or a bundle that are no keys, however deep."""
+    """Yield the strings in a plan or a bundle that are not keys, however deep."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -64,7 +64,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def adds_nothing(plan: Mapping[str, Any], root: Mapping[str, Any], module: str) -> bool:
-    """Return whether the plan of a child says nothing of a module that the plan at the top does not say."""
+    """Return whether a child's plan sets nothing for a module that the top plan does not set."""
     known = said_of(_without_agents(root), module)
     return all(said in known for said in said_of(_without_agents(plan), module))
 

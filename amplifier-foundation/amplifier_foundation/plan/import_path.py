@@ -23,11 +23,11 @@ _of_projects: Final[set[str]] = set()
 
 
 def hold(folders: Iterable[Path], project: Path | None = None) -> Callable[[], None]:
-    """Put folders at the end of `sys.path`, so that the program's own packages win; return what takes them off again.
+    """Add folders to the end of `sys.path`, so that the program's packages win; return a function that removes them.
 
-    A folder that several sessions need stays until the last of them lets go, and one that was there before stays. What
-    lies in the `project` is never loaded from compiled files: a command there may have written them, and whether they
-    belong to the source, which is what was trusted, Python does not check.
+    A folder that several sessions need stays until the last of them releases it, and one that was there before stays.
+    Modules in the `project` are never loaded from compiled files: a command there may have written them, and whether
+    they belong to the source, which is what was trusted, Python does not check.
     """
     held: list[str] = []
     wanted = list(dict.fromkeys(map(str, folders)))
@@ -61,15 +61,15 @@ def hold(folders: Iterable[Path], project: Path | None = None) -> Callable[[], N
 
 
 def was_used() -> bool:
-    """Return whether any session of this process had folders of its own."""
+    """Return whether any session of this process added folders to the path."""
     return bool(_known)
 
 
 def of_other_session(module_id: str, own: Iterable[Path]) -> Path | None:
-    """Return the file that a module would be loaded from when that belongs to another session of this process.
+    """Return the file that a module would be loaded from if that file belongs to another session of this process.
 
-    `own` are the folders of this session. A process loads a package once: whoever asks for it by its name alone gets
-    the one that is there.
+    `own` are the folders of this session. A process loads a package once: an import by name gets the package that is
+    already loaded.
     """
     others = _known.difference(map(str, own))
     if not others:
@@ -80,7 +80,7 @@ def of_other_session(module_id: str, own: Iterable[Path]) -> Path | None:
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
-        return None  # loading it says what is wrong
+        return None  # loading it reports the error
     origin = Path(spec.origin) if spec is not None and spec.origin is not None else None
     if origin is None or not any(origin.is_relative_to(folder) for folder in others):
         return None
@@ -88,7 +88,7 @@ def of_other_session(module_id: str, own: Iterable[Path]) -> Path | None:
 
 
 class _FromSource(SourceFileLoader):
-    """Load a module from its source alone: nothing is read from `__pycache__`, and nothing is written there."""
+    """Load a module from its source only: `__pycache__` is neither read nor written."""
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the compiled source."""
@@ -114,7 +114,7 @@ class _Finder(FileFinder):
 
 
 def _finder(path: str) -> FileFinder:
-    """Be a hook of the import path: raises ImportError for what is not in a project."""
+    """A hook of the import path: raises ImportError for paths outside of any project."""
     if not os.path.isdir(path) or not any(_is_below(os.path.abspath(path), root) for root in _of_projects):
         raise ImportError("not a folder of a project", path=path)
     return _Finder(path, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_FromSource, SOURCE_SUFFIXES))

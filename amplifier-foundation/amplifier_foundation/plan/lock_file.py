@@ -37,10 +37,10 @@ class BundleLock:
 
     @classmethod
     def read(cls, path: Path) -> BundleLock | None:
-        """Return the lock in `path`, None when there is no such file.
+        """Return the lock in `path`, None when the file does not exist.
 
         Raises LockError, naming file and line, for a file that is unreadable, malformed, made by a newer version, or
-        that has a key or a value no lock has: a pin that is not understood must not be taken for no pin.
+        that has an unknown key or an invalid value: an unreadable pin must not count as a missing pin.
         """
         try:
             content = read_regular(path)
@@ -51,9 +51,9 @@ class BundleLock:
         return _parsed(path, content)
 
     def with_sources(self, fetched: Mapping[str, Fetched]) -> BundleLock:
-        """Return the same lock with exactly these sources pinned; local ones are left out, they are what they are.
+        """Return the lock with exactly these sources pinned; local ones are left out: they have no fixed state.
 
-        Raises LockError for a source that has no content hash.
+        Raises LockError for a source without a content hash.
         """
         pins: dict[str, Pin] = {}
         for uri, source in fetched.items():
@@ -65,9 +65,9 @@ class BundleLock:
         return BundleLock(self.path, self.bundle, pins)
 
     def write(self) -> bool:
-        """Write the file if it says something new, and return whether it was written.
+        """Write the file if its content changed, and return whether it was written.
 
-        A bundle without fetched sources needs no file: none is made, but one that is there is brought up to date.
+        A bundle without fetched sources needs no file: none is created, but an existing one is updated.
         Raises LockError when the file cannot be written.
         """
         content = self._content()
@@ -99,9 +99,9 @@ class BundleLock:
 
 
 def lock_path(bundle_file: Path | None, name: str, uri: str, home: Home, project: Path) -> Path:
-    """Return where the lock of a bundle lies: beside a bundle of the project, else below the user's home.
+    """Return the path of a bundle's lock: beside a bundle of the project, else below the user's home.
 
-    Several bundles may lie in one folder, so only `bundle.md` and `bundle.yaml` are locked by `bundle.lock`, any other
+    One folder may hold several bundles, so only `bundle.md` and `bundle.yaml` are locked by `bundle.lock`, any other
     file by `<its name>.bundle.lock`. What is in the user's home is the user's, even when the home is in the project.
     """
     if bundle_file is not None:
@@ -131,7 +131,7 @@ def _written_at(path: Path) -> int:
 
 
 def differences(old: BundleLock | None, new: BundleLock) -> list[str]:
-    """Return one readable line for each source that came, went or changed between two locks, in order of their URIs."""
+    """Return a readable line for each source added, removed or changed between two locks, in order of their URIs."""
     before = old.sources if old is not None else {}
     lines = []
     for uri in sorted({*before, *new.sources}):

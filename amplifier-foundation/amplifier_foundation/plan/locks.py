@@ -1,8 +1,8 @@
-"""Find and write the locks of a bundle: its own, and the user's for what settings add to it in one project.
+"""Find and write the locks of a bundle: its own, and the user's lock for what settings add in one project.
 
 The lock beside a bundle of a project travels with the project. It holds what the bundle's files name. What settings and
-the bundles of `bundle.app` add is in a lock in the user's home, one for each bundle and project: who shares the bundle
-does not share it, and a file that somebody else can write does not say in which state it is used.
+the bundles of `bundle.app` add is in a lock in the user's home, one for each bundle and project: people who share the
+bundle do not share it, and a file that others can write must not decide which state of a source is used.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class KnownPins(NamedTuple):
-    """What earlier runs have written down."""
+    """The locks that earlier runs have written."""
 
     own: BundleLock | None = None
     added: BundleLock | None = None
 
     @property
     def pins(self) -> dict[str, Pin]:
-        """Return all pins; those in the user's home count more, which no other user can write."""
+        """Return all pins; those in the user's home win, because no other user can write them."""
         return {**_sources(self.own), **_sources(self.added)}
 
     def chosen_by_project(self, added: Iterable[str], home: Home) -> list[ValueUse]:
-        """Return the sources that settings add and whose state only a lock of the project says.
+        """Return the sources that settings add and that only a lock of the project pins.
 
         A commit of a fork can be had at the address of the original: who chooses the commit chooses the code.
         """
@@ -48,22 +48,22 @@ class KnownPins(NamedTuple):
 
 
 class LockPaths(NamedTuple):
-    """Where the locks of a bundle lie."""
+    """The paths of a bundle's locks."""
 
     own: Path
     added: Path
 
     @classmethod
     def of(cls, bundle: Bundle, home: Home, project: Path) -> LockPaths:
-        """Return the places for a bundle that was read."""
+        """Return the paths for a bundle that was read."""
         uri = shipped_uri(bundle.uri)
         own = lock_path(bundle.file, bundle.name, uri, home, project)
         return cls(own, lock_path(None, bundle.name, _here(uri, project), home, project))
 
     def write(self, name: str, pins: Mapping[str, PinRecord], added: Iterable[str], *, keep: bool) -> list[str]:
-        """Write down what was fetched, and return what the user should know: a lock that cannot be written, say.
+        """Record what was fetched, and return warnings for the user, such as a lock that cannot be written.
 
-        With `keep` pins that were not used stay: a run that may do without some sources says nothing about them.
+        With `keep`, unused pins stay: a run that may skip missing sources cannot know that they are obsolete.
         """
         usable = {without_secrets(uri): Pin(pin["commit"], pin["sha256"]) for uri, pin in pins.items() if pin["sha256"]}
         others = {*added}
@@ -102,7 +102,7 @@ def added_sources(bundle: Bundle, agents: Mapping[str, Any], used: Iterable[str]
 
 
 def used_pins(known: KnownPins, fetcher: Fetcher, uses: Iterable[ModuleUse]) -> dict[str, PinRecord]:
-    """Return what is known of the sources that a bundle uses: fetched now, or named by a lock."""
+    """Return the known states of the sources that a bundle uses: fetched now, or named by a lock."""
     wanted = {without_secrets(use.source) for use in uses}
     locked = {uri: PinRecord(commit=pin.commit, sha256=pin.sha256) for uri, pin in known.pins.items() if uri in wanted}
     return locked | fetched_pins(fetcher)
@@ -121,10 +121,10 @@ def _sources(lock: BundleLock | None) -> dict[str, Pin]:
 
 
 def _here(uri: str, project: Path) -> str:
-    """Return what tells the additions to a bundle in one project from those in others."""
+    """Return the key that identifies the additions to a bundle in one project."""
     return f"{uri}\n{project.resolve()}"
 
 
 def _address(uri: str) -> str:
-    """Return a source without the part of it that is asked for: its state is one."""
+    """Return a source without its subdirectory: all parts of a source share one state."""
     return without_secrets(uri).partition("#")[0]

@@ -2,7 +2,7 @@
 
 Modules publish a model of their config (`amplifier_kit.config`). A key that the model does not have is an error in a
 file of the project, the user or the product, and a warning in a fetched one. Wrong values are warnings here, because
-the module itself refuses them when it is mounted; the warning adds where they stand.
+the module itself refuses them when it is mounted; the warning adds file and line.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def check_module_configs(plan: Mapping[str, Any], prepared: Prepared) -> list[st
     could start once can be resumed.
     """
     if prepared.is_made_by_app:
-        return []  # no file has a say in it, and the modules warn of unknown keys themselves
+        return []  # no file contributed to it, and the modules warn of unknown keys themselves
     errors: list[str] = []
     warnings: list[str] = []
     for one in all_modules(plan):
         config = one.entry.get("config")
-        # A module in a folder of its own may be another version: it reports unknown keys itself.
+        # A module in its own folder may be another version: it reports unknown keys itself.
         model = None if not config or one.module in prepared.modules else installed_config(one.module)
         if model is None:
             continue
@@ -69,4 +69,4 @@ def installed_config(module_id: str) -> type[Config] | None:
     try:
         return config_model(import_module(f"amplifier_module_{module_id.replace('-', '_')}"))
     except ImportError:
-        return None  # mounting it says why
+        return None  # mounting it reports why

@@ -1,4 +1,4 @@
-"""Make a session's parts ready: compose bundle and settings, ask for trust, fetch, install, lock."""
+"""Prepare a session's parts: compose bundle and settings, ask for trust, fetch, install, lock."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from amplifier_foundation.sources.activation import ModuleFolder
     from amplifier_foundation.sources.fetcher import Fetcher
 
-#: The bundle of a session for which nobody names one.
+#: The default bundle of a session.
 DEFAULT = "default"
-#: Returns the plan that an app would run, of a composed plan and the files that it was composed of.
+#: Returns the plan that an app would run, given a composed plan and the files it was composed from.
 Adjust = Callable[[dict[str, Any], tuple["Layer", ...]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What an app wants, and how much may be done for it."""
+    """What an app asks for, and what may be done for it."""
 
     home: Home
     project: Path
-    #: The session that goes on, whose own settings count.
+    #: The session that is resumed, whose own settings apply.
     session_folder: Path | None = None
     #: A name, a path or an address; None for the one that settings name, else the default.
     bundle: str | None = None
@@ -50,11 +50,11 @@ class Options:
     offline: bool = False
     #: Trust what the project's files name, this once.
     trust: bool = False
-    #: Go on without includes and modules that cannot be had.
+    #: Continue without includes and modules that cannot be fetched.
     allow_missing: bool = False
-    #: Use the bundle as it is: nothing of the user's or the project's settings, agents and folders of modules.
+    #: Use the bundle as it is: ignore the settings, agents and module folders of the user and the project.
     bare: bool = False
-    #: Look for newer states of what is fetched, instead of using those of the lock and the cache.
+    #: Look for newer states of fetched sources, instead of using those of the lock and the cache.
     update: bool = False
     #: Settings that the app has loaded for this project and session; None to load them here.
     settings: Settings | None = field(default=None, repr=False)
@@ -69,24 +69,24 @@ class Composition:
     composed: Composed
     bundle: Bundle
     settings: Settings
-    #: Every file that had a say, later ones on top.
+    #: Every file that contributed, later ones on top.
     layers: tuple[Layer, ...]
     locks: LockPaths
     #: The sources that no file of the bundle names: settings add them.
     added: frozenset[str]
-    #: What has fetched the bundle, for its modules: the same source twice is the same state.
+    #: The fetcher of the bundle, reused for its modules, so that a source used twice has the same state.
     fetcher: Fetcher = field(repr=False)
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 async def prepare(options: Options, *, given_by_user: bool = True) -> Prepared:
-    """Return a session's parts, ready to be run, and write down in the lock what was fetched for it.
+    """Return a session's parts, ready to run, and record in the lock what was fetched for it.
 
     `given_by_user` says that the bundle of the options is what the user named for this run, and thereby trusts.
 
     Raises UntrustedError, naming everything that is refused, before any module is fetched; ModuleActivationError with
-    every module that cannot be had; SettingsError, BundleError, SourceError and LockError.
+    every module that cannot be used; SettingsError, BundleError, SourceError and LockError.
     """
     composition = await compose(options, given_by_user=given_by_user)
     if composition.refusals:
@@ -100,7 +100,7 @@ async def prepare(options: Options, *, given_by_user: bool = True) -> Prepared:
 
 
 async def compose(options: Options, *, given_by_user: bool = True) -> Composition:
-    """Return the bundle with its includes, the user's settings and all agents; of modules nothing is fetched.
+    """Return the bundle with its includes, the user's settings and all agents; modules are not fetched.
 
     `given_by_user` as for `prepare`.
 
@@ -163,9 +163,9 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
 
 
 def _texts(instruction: str, plan: Mapping[str, Any], layers: Sequence[Layer], agents: AgentFiles) -> dict[str, str]:
-    """Return the files that the instructions of a bundle and its agents stand in, by the hash of each.
+    """Return the files that contain the instructions of a bundle and its agents, by the hash of each instruction.
 
-    What stands in none of the files is not in it: nobody knows whose word it is.
+    An instruction that is in none of the files is left out, because its author is unknown.
     """
     from amplifier_foundation.prompt.access import text_hash
 
@@ -192,12 +192,12 @@ def _inline_instruction(layer: Layer, name: str) -> Any:
 
 
 def _places(options: Options) -> tuple[Path, Home, Mapping[str, str]]:
-    """Return where folders of modules may lie that are used in place of what a plan names."""
+    """Return where folders of modules may be that override the sources in a plan."""
     return options.project, options.home, options.environ
 
 
 def _without_modules(reference: str, bundle: Bundle) -> Composed:
-    """Return what of a composed bundle is no module."""
+    """Return a composed bundle without its modules."""
     from amplifier_foundation.bundles.loader import is_path
     from amplifier_foundation.bundles.shipped import shipped_uri
 
@@ -220,10 +220,10 @@ def refused(composed: Composed, options: Options) -> tuple[Refusal, ...]:
 
 
 async def activate(composed: Composed, options: Options, fetcher: Fetcher | None = None) -> Prepared:
-    """Fetch the modules and install what they need, all at once; the result knows where everything lies.
+    """Fetch the modules and install what they need, all at once; the result has the paths of everything.
 
     Without a `fetcher` the pins of `composed` are used. Raises ModuleActivationError with every module that cannot be
-    had; with `allow_missing` they are warnings, but for content that is not what a lock says.
+    used; with `allow_missing` they are warnings, except for content that differs from what a lock says.
     """
     if not composed.modules:
         return Prepared(composed, options.home, options.project)
@@ -255,7 +255,7 @@ async def activate(composed: Composed, options: Options, fetcher: Fetcher | None
 async def _fetch(
     uses: Sequence[ModuleUse], fetcher: Fetcher, project: Path
 ) -> tuple[list[tuple[ModuleUse, ModuleFolder]], list[str], bool]:
-    """Return the folders of all modules that can be had, a line for each that cannot, and whether a lock forbids one.
+    """Return the folders of all usable modules, a line for each other one, and whether a lock forbids one.
 
     All are fetched at the same time.
     """
@@ -281,7 +281,7 @@ async def _fetch(
 
 
 def _chosen(options: Options, settings: Settings) -> tuple[str, Namer]:
-    """Return the reference of the bundle to run, and on whose word."""
+    """Return the reference of the bundle to run, and who named it."""
     if options.bundle is not None:
         return options.bundle, "user"
     active = settings.get("bundle.active")
@@ -289,14 +289,14 @@ def _chosen(options: Options, settings: Settings) -> tuple[str, Namer]:
 
 
 def _namer(settings: Settings, key: Key) -> Namer:
-    """Return on whose word a setting stands: files in the project are the project's, the personal one too."""
+    """Return who set a setting: files in the project count as the project's, the personal one too."""
     parts = parts_of(key)
     scopes = [scope for scope, document in settings.documents if find(document.data, parts) is not None]
     return "project" if scopes and scopes[-1] in ("project", "local") else "user"
 
 
 def _namers(settings: Settings, key: str) -> dict[str, Namer]:
-    """Return on whose word each entry of a mapping of settings stands."""
+    """Return who set each entry of a mapping of settings."""
     return {name: _namer(settings, (*parts_of(key), name)) for name in settings.get(key) or {}}
 
 
@@ -310,7 +310,7 @@ def _registry(options: Options, settings: Settings) -> BundleRegistry:
 
 
 def make_fetcher(options: Options, pins: Mapping[str, Pin]) -> Fetcher:
-    """Return what fetches as the options say."""
+    """Return a fetcher with these options."""
     from amplifier_foundation.sources.fetcher import Fetcher
 
     return Fetcher(
@@ -330,7 +330,7 @@ def recorded_pins(composed: Composed) -> dict[str, Pin]:
 
 
 def _shadowed(reference: str, bundle: Bundle) -> list[str]:
-    """Return what to tell of a project whose bundle is used in place of one of the product."""
+    """Return a warning if a project's bundle is used instead of the product's bundle of that name."""
     from amplifier_foundation.bundles.shipped import shipped_bundles
 
     shipped = shipped_bundles().get(reference)
@@ -344,7 +344,7 @@ def _shadowed(reference: str, bundle: Bundle) -> list[str]:
 async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Settings) -> tuple[Bundle, list[ValueUse]]:
     """Compose the bundles that settings want in every session; the instruction stays the one of the bundle itself.
 
-    Return what the project has put in the place of the user's, too.
+    Also return the values with which the project replaced the user's.
     """
     from amplifier_foundation.bundles.composition import compose as compose_bundles
 
@@ -361,7 +361,7 @@ async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Sett
 
 @contextmanager
 def _told_where(settings: Settings, at: tuple[str | int, ...], reference: str) -> Iterator[None]:
-    """Add to the error for a bundle that cannot be had the file and line of the setting that names it."""
+    """Add file and line of the setting that names a bundle to the error that it cannot be loaded."""
     from amplifier_foundation.bundles.bundle import BundleNotFoundError
     from amplifier_foundation.sources.fetched import SourceError
 
@@ -395,6 +395,6 @@ def _agents(bundle: Bundle, loader: BundleLoader, options: Options, heard: list[
         layers=bundle.layers,
         allow_missing=options.allow_missing,
         files=files,
-        keep_faulty=True,  # the others are of use all the same
+        keep_faulty=True,  # the others are still usable
     )
     return AgentFiles(definitions, files, loader.is_projects)

@@ -1,4 +1,4 @@
-"""A session's parts, ready to be run: what it is made of, and where its modules lie on this machine."""
+"""A session's parts, ready to run: what it is made of, and where its modules are on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that a session needs and that is not in the session itself."""
+    """Everything that a session needs besides its own data."""
 
     composed: Composed
     home: Home
@@ -31,10 +31,10 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     #: Whether it was made from the record of the session, which then stays what it is.
     is_recorded: bool = False
-    #: Every file that had a say in it, later ones on top. For what was made from a record: those of the
-    #: bundle as it is now, if its rules are still the recorded ones, else none.
+    #: Every file that contributed to it, later ones on top. If it was made from a record: the files of the bundle as it
+    #: is now if its rules are still the recorded ones, else none.
     layers: tuple[Layer, ...] = field(default=(), repr=False)
-    #: Whether an app made the plan by itself, of no files at all.
+    #: Whether an app made the plan itself, without any files.
     is_made_by_app: bool = False
 
     @classmethod

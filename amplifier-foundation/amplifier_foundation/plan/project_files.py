@@ -1,4 +1,4 @@
-"""Find the files of a project that a plan is made of or that run in its session."""
+"""Find the files of a project that a plan is composed from or that run in its session."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def code_in_project(composed: Composed, layers: Iterable[Layer], project: Path, home: Path) -> tuple[Path, ...]:
-    """Return what of a project becomes the plan of a session or runs in it: its bundle's files, agents and modules.
+    """Return the parts of a project that form a session's plan or run in it: its bundle's files, agents and modules.
 
-    Files and folders, with links followed; nothing that lies in the home, which is the user's. A module or package
+    Files and folders, with links followed; nothing in the home, which is the user's. A module or package
     that is the project as a whole is the project itself.
     """
     files = [layer.document.path for layer in layers]
@@ -28,7 +28,7 @@ def code_in_project(composed: Composed, layers: Iterable[Layer], project: Path, 
 
 
 def control_files_of(prepared: Prepared) -> tuple[Path, ...]:
-    """Return what a session was made of, as far as it lies in the project: the capability `session.control_files`.
+    """Return what a session was made of, as far as it is in the project: the capability `session.control_files`.
 
     Besides what runs, that is what its bundle has the model read at the start. The project as a whole is left out, also
     when it is a module or a package of the bundle: the work is done there.

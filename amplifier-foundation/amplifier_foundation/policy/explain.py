@@ -11,7 +11,7 @@ from amplifier_kit.guard.policy.rules import Rule
 
 
 class Explanation(NamedTuple):
-    """A judgement with its parts, and what would make it another one."""
+    """A judgement with its parts, and what would change it."""
 
     #: The action as it is judged: published tools are judged by what they do.
     action: str
@@ -67,7 +67,7 @@ def _unknown(permissions: Permissions, action: str, details: Mapping[str, Any]) 
 
 
 def _refused_by_tool(permissions: Permissions, action: str, details: Mapping[str, Any]) -> Iterator[str]:
-    """Say of addresses that no rule opens that the tool itself refuses them."""
+    """Explain that the tool itself refuses addresses that no rule allows."""
     from amplifier_kit.guard.network import is_address, is_public
 
     known = facts(known_action(action, details), named_details(action, details), permissions.project)
@@ -77,7 +77,7 @@ def _refused_by_tool(permissions: Permissions, action: str, details: Mapping[str
 
 
 def _restrictions(parts: tuple[Judgement, ...]) -> dict[Rule, str]:
-    """Return the rules of persons that stand in the way, each with why no other rule lifts it."""
+    """Return the rules of people that prevent it, each with why no other rule overrides it."""
     words = {"deny": "deny is absolute", "ask": "ask is a floor, no rule that allows lifts it"}
     return {
         part.rule: words[part.verdict]

@@ -15,7 +15,7 @@ from amplifier_kit.guard.policy.rules import Rule
 if TYPE_CHECKING:
     from amplifier_kit.log.reader import LogLine
 
-#: What happened: it ran unasked, somebody was asked, rules denied it, or it ran and nobody judged it.
+#: What happened: it ran without asking, it was asked, rules denied it, or it ran without any judgement.
 Then = Literal["allowed", "asked", "denied", "unjudged"]
 
 _REQUIRED: Final = "approval:required"
@@ -25,12 +25,12 @@ _BEFORE: Final = "tool:pre"
 _AFTER: Final = "tool:post"
 _EVENTS: Final = frozenset({_REQUIRED, _GRANTED, _DENIED, _BEFORE, _AFTER})
 _MASKED: Final = "[REDACTED"
-#: Answers that nobody gave.
+#: Answers that no person gave.
 _OF_NOBODY: Final = ("nobody", "timeout", "failure")
 
 
 class PastAction(NamedTuple):
-    """One action of a session, as it would be judged, and what became of it then."""
+    """One action of a session, as it would be judged, and its outcome then."""
 
     action: str
     details: Mapping[str, Any]
@@ -38,7 +38,7 @@ class PastAction(NamedTuple):
     #: Whether it was granted in the end; None when the log ends before an answer.
     is_granted: bool | None
     reason: str
-    #: Who decided, as the event says: a policy, `approval_system`, `kernel`, `hooks`; empty when nobody did.
+    #: Who decided, as the event says: a policy, `approval_system`, `kernel`, `hooks`; empty when it was not decided.
     source: str
     project: Path
     session: str
@@ -48,7 +48,7 @@ class PastAction(NamedTuple):
 
     @property
     def is_masked(self) -> bool:
-        """Whether the log keeps a secret from us: then it is not what ran."""
+        """Whether the log masks a secret: then it is not exactly what ran."""
         return _MASKED in _text(self.details)
 
     @property
@@ -70,7 +70,7 @@ class PastAction(NamedTuple):
 
 @dataclass
 class Past:
-    """The actions of some sessions, and what of them could not be read."""
+    """The actions of some sessions, and the parts of their logs that could not be read."""
 
     actions: list[PastAction] = field(default_factory=list)
     sessions: int = 0
@@ -117,7 +117,7 @@ class _Reading:
         self.unreadable = 0
 
     def take(self, line: LogLine) -> None:
-        """Take note of one line."""
+        """Process one line."""
         try:
             data = line.resolved()
         except LookupError:
@@ -151,7 +151,7 @@ class _Reading:
         self._found.append(done)
 
     def _ran(self, data: Mapping[str, Any], at: str | None) -> None:
-        """Note a call that ran, unless somebody judged it."""
+        """Record a call that ran, unless it was judged."""
         name = data.get("tool_name")
         details = {"tool_name": name, "tool_input": data.get("tool_input", self._inputs.get(str(name)))}
         if data.get("tool_call_id"):
@@ -203,7 +203,7 @@ def counted(actions: Iterable[PastAction]) -> Iterator[tuple[PastAction, int]]:
 
 # Backtest: what rules would have asked or denied
 
-#: How an action of the past compares with the rules of now.
+#: How a past action compares with the current rules.
 STRICTER: Final = "stricter"
 MILDER: Final = "milder"
 SAME: Final = "same"
@@ -212,7 +212,7 @@ _NOW: Final = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class Replayed(NamedTuple):
-    """One action of the past, how often it happened, and what the rules say of it."""
+    """One past action, how often it happened, and the verdict of the rules."""
 
     past: PastAction
     times: int
@@ -238,7 +238,7 @@ class Backtest(NamedTuple):
         return sum(self.counts.values())
 
     def how_many(self, then: str | None = None, now: str | None = None) -> int:
-        """Return how many actions were treated so then and would be treated so now."""
+        """Return how many actions had this outcome then and would have that one now."""
         return sum(count for (was, is_), count in self.counts.items() if then in (None, was) and now in (None, is_))
 
     def examples(self, change: str, most: int | None = None) -> tuple[Replayed, ...]:
@@ -248,9 +248,9 @@ class Backtest(NamedTuple):
 
 
 def backtest(actions: Iterable[PastAction], permissions_of: Callable[[Path], Permissions]) -> Backtest:
-    """Judge actions of the past by rules; `permissions_of` gives those of a project, and is asked once for each.
+    """Judge past actions by rules; `permissions_of` gives those of a project, and is called once for each.
 
-    Paths are looked at as they are today: a link that was made since leads where it leads now.
+    Paths are looked at as they are today: a link that was created since is followed to its current target.
     """
     known: dict[Path, Permissions] = {}
     replayed = []
@@ -268,12 +268,12 @@ def backtest(actions: Iterable[PastAction], permissions_of: Callable[[Path], Per
 
 #: This many files of one folder, granted one by one, make a rule for the folder.
 _FILES_OF_FOLDER: Final = 3
-#: A rule that would have spared less is not worth reading.
+#: A rule that would have avoided fewer questions is not worth suggesting.
 LEAST: Final = 2
 
 
 class Suggestion(NamedTuple):
-    """A rule, how many questions it would have had a part in sparing, and some of what was asked then."""
+    """A rule, how many questions it would have helped to avoid, and some examples of them."""
 
     rule: Rule
     spared: int
@@ -281,13 +281,13 @@ class Suggestion(NamedTuple):
 
 
 class Suggestions(NamedTuple):
-    """The rules that are worth it, and what they would have come to together."""
+    """The suggested rules, and how many questions they would have avoided together."""
 
     rules: tuple[Suggestion, ...]
     #: How many questions there were, and how many of them would not have come up with all of these rules.
     asked: int
     spared: int
-    #: Rules that would have spared questions, but would allow what was denied; each with that.
+    #: Rules that would have avoided questions but would allow a denied action; each with that action.
     refused: tuple[tuple[Rule, str], ...] = ()
 
 
@@ -300,8 +300,8 @@ class _Prompt(NamedTuple):
 def suggestions(actions: Iterable[PastAction], permissions: Permissions, *, least: int = LEAST) -> Suggestions:
     """Propose rules from what a person granted; none that would allow anything that was denied.
 
-    Each is a rule that one "always" would have made, or stands for several files of one folder. What is allowed by now
-    needs none, and what the log does not show in full gets none.
+    Each is a rule that one answer "always" would have made, or covers several files of one folder. Actions that are
+    allowed by now need none, and those that the log does not show in full get none.
     """
     seen = list(counted(actions))
     prompts = [(past, count) for past, count in seen if past.then == "asked"]
@@ -322,7 +322,7 @@ def suggestions(actions: Iterable[PastAction], permissions: Permissions, *, leas
 
 
 def _folded(prompts: list[_Prompt]) -> list[_Prompt]:
-    """Put one rule for a folder in the place of those for several of its files; never for the project's own folder."""
+    """Replace the rules for several files of a folder by one for the folder; never for the project's own folder."""
     files: dict[tuple[str | None, str], set[str]] = {}
     for prompt in prompts:
         for rule in prompt.rules:
@@ -373,7 +373,7 @@ def _opens(past: PastAction, before: Permissions, after: Permissions) -> bool:
 
 
 def _worth_it(prompts: list[_Prompt], chosen: set[Rule], permissions: Permissions, least: int) -> list[Suggestion]:
-    """Return the rules that spare enough, the best first; a question is spared when all rules it needs are there."""
+    """Return the rules that avoid enough questions, best first; a question is avoided when all rules it needs exist."""
     while True:
         spared: Counter[Rule] = Counter()
         examples: dict[Rule, dict[str, None]] = {}
@@ -385,6 +385,6 @@ def _worth_it(prompts: list[_Prompt], chosen: set[Rule], permissions: Permission
         kept = {rule for rule in chosen if spared[rule] >= least}
         if kept == chosen:
             break
-        chosen = kept  # a question that needed a rule which is gone now is not spared any more
+        chosen = kept  # a question that needed a removed rule is no longer avoided
     best = sorted(kept, key=lambda rule: (-spared[rule], str(rule)))
     return [Suggestion(rule, spared[rule], tuple(examples[rule])[:3]) for rule in best]

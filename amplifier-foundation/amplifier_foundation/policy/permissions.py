@@ -1,4 +1,4 @@
-"""Decide what a session may do, by the rules of everybody who has a say."""
+"""Decide what a session may do, by the rules of all sources."""
 
 from __future__ import annotations
 
@@ -77,9 +77,10 @@ _OWN_WORDS: Final = ("default", "user", "session", "remembered")
 class Permissions:
     """All rules that hold for a session in a project.
 
-    Deny is absolute and ask a floor, whoever says so. Rules that allow count only where nobody restricts, and those of
-    an untrusted project not at all: it may only tighten what would hold without it, as may whatever stands in for a
-    rule that cannot be read. The defaults speak where nobody else does, and what no rule covers is denied.
+    Deny is absolute and ask is a minimum, whichever source says so. Rules that allow count only where no rule
+    restricts, and those of an untrusted project not at all: it may only tighten what would hold without it, and so may
+    the substitute for a rule that cannot be read. The defaults apply where no other rule does, and what no rule covers
+    is denied.
     """
 
     def __init__(self, sources: Sequence[PolicySource], project: Path, guards: Iterable[Rule] = ()) -> None:
@@ -106,7 +107,7 @@ class Permissions:
         user_file: Path | None = None,
         control_files: Iterable[Path] = (),
     ) -> Permissions:
-        """Read every source there is; what is wrong with them is in `problems`, and nothing fails open.
+        """Read every source there is; their errors are in `problems`, and nothing fails open.
 
         `is_trusted` is what the record of trusted folders says unless it is given. `session` is the folder of the
         session, whose remembered rules hold as well; `bundles` are the roots of its bundles. `user_file` stands in for
@@ -179,14 +180,14 @@ class Permissions:
         return True
 
     def judge(self, action: str, details: Mapping[str, Any]) -> Judgement:
-        """Return the verdict on the strictest part of an action; never raises, what cannot be judged is denied."""
+        """Return the verdict on the strictest part of an action; never raises: what cannot be judged is denied."""
         return strictest(self.parts(action, details))
 
     def parts(self, action: str, details: Mapping[str, Any]) -> tuple[Judgement, ...]:
         """Return the verdict on each part of an action: every command, path and host; at least one. Never raises."""
         try:
             return tuple(self._judged(action, details))
-        except Exception as error:  # a fault of ours must not open a door
+        except Exception as error:  # a bug of ours must not allow anything
             return (Judgement("deny", f"it cannot be judged: {type(error).__name__}: {error}", what=str(action)),)
 
     def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str]:
@@ -197,7 +198,7 @@ class Permissions:
     def suggest(self, action: str, details: Mapping[str, Any]) -> tuple[Rule, ...]:
         """Return the narrowest rules that would allow an action, empty when none would or none is worth it.
 
-        What somebody asks for by a rule of theirs, or denies, no further rule allows.
+        No additional rule can allow what a rule other than the defaults asks for or denies.
         """
         if self.judge(action, details).verdict == "allow":
             return ()
@@ -206,10 +207,10 @@ class Permissions:
         return found if found and self.allowing(found).judge(action, details).verdict == "allow" else ()
 
     def hidden(self, tool: str) -> Callable[[str], bool] | None:
-        """Return what tells which places a tool that looks at many must leave out; None when there are none."""
+        """Return the check for paths that a tool which reads many must leave out; None when nothing is hidden."""
         from amplifier_kit.guard.policy.paths import hidden_paths
 
-        # Those that ship hide nothing: what they ask about is asked when a tool looks at the place itself.
+        # The defaults hide nothing: they ask when a tool reads the path itself.
         written = [source for source in self.sources if source.scope != "default"]
         rules = [rule for source in written for rule in (*source.rules, *source.floors)]
         return hidden_paths([*rules, *self._remembered], self.project, tool)
@@ -231,7 +232,7 @@ class Permissions:
         for source in self.sources:
             if not source.may_allow:
                 tighter += [rule for rule in source.rules if rule.verdict != "allow"]
-        # What they do not restrict is none of their business: it counts as allowed here.
+        # They decide only what they restrict: everything else counts as allowed here.
         rest = RuleSet([Rule("allow")], self.project)
         self._tightening = RuleSet(tighter, self.project, otherwise=rest) if tighter else None
         every = [(source, rule) for source in self.sources for rule in (*source.rules, *source.floors)]
@@ -243,7 +244,7 @@ class Permissions:
         acting = known_action(action, details)
         known = facts(acting, named_details(action, details), self.project)
         judged = self._by_own_rules(known)
-        # A rule that names no action has had its say already.
+        # Rules that name no action were applied already.
         is_named = acting != action and any(compiled(pattern).match(action) for pattern in self._actions)
         named = known._replace(action=action)
         if is_named:
@@ -260,7 +261,7 @@ class Permissions:
         return judged
 
     def _by_name(self, named: Facts, judged: dict[str, Judgement]) -> None:
-        """Let rules about `tool.<name>` have their say on a tool that is judged by what it does."""
+        """Apply rules about `tool.<name>` to a tool that is judged by what it does."""
         said: dict[str, list[Judgement | None]] = {}
         for decision in self._own.decide_parts(named):
             judgement = self._judgement(decision)
@@ -270,7 +271,7 @@ class Permissions:
             so_far = judged.get(what)
             is_open = so_far is not None and (so_far.rule is None or so_far.scope == "default")
             if is_open and opinions[0] is not None and all(each and each.verdict == "allow" for each in opinions):
-                judged[what] = opinions[0]  # nobody but the defaults had an opinion on what it does
+                judged[what] = opinions[0]  # only the defaults judged what it does
                 continue
             for each in opinions:
                 if each is not None:
@@ -284,7 +285,7 @@ class Permissions:
                 _put_strictest(judged, self._judgement(decision))
 
     def _guard(self, known: Facts, details: Mapping[str, Any], judged: dict[str, Judgement]) -> None:
-        """Ask for writing what decides about the session, and say so even where somebody asks for another reason."""
+        """Ask before writing what decides about the session, and give that reason even if a rule has another."""
         written = as_writing(known, details, self.project) if self.guards else None
         if written is None:
             return
@@ -307,7 +308,7 @@ class Permissions:
 
 
 def _reason(decision: Decision, scope: str) -> str:
-    """Return the reason of a decision; words of a project or a bundle are quoted, on one line: they are not ours."""
+    """Return the reason of a decision; texts of a project or a bundle are quoted on one line, as untrusted."""
     import json
 
     is_own = scope in _OWN_WORDS or decision.rule is None or decision.reason != decision.rule.reason
@@ -315,12 +316,12 @@ def _reason(decision: Decision, scope: str) -> str:
 
 
 def strictest(judgements: Iterable[Judgement]) -> Judgement:
-    """Return the strictest of some judgements; a rule that denies says more than that there is no rule."""
+    """Return the strictest of some judgements; a denying rule is preferred to the lack of a rule."""
     return max(judgements, key=_weight)
 
 
 def _put_strictest(judged: dict[str, Judgement], said: Judgement) -> None:
-    """Keep the strictest word on each part; of equally strict ones that of a person's rule, then the first."""
+    """Keep the strictest judgement of each part; of equally strict ones that of a person's rule, then the first."""
     so_far = judged.get(said.what)
     if so_far is None or _weight(said) > _weight(so_far):
         judged[said.what] = said

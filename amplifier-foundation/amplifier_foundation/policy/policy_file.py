@@ -22,12 +22,12 @@ Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "
 _KEYS: Final = ("rules",)
 #: Where tool-bash keeps what is too long for a result, in the folder of the session.
 _OUTPUT: Final = "command-output"
-#: Where the sessions of a project are on record, below the folder that they lie in.
+#: Where the sessions of a project are recorded, below the folder that contains them.
 _RECORDS: Final = ("", "/*", *(f"/*/{name}" for name in ("events.jsonl", "transcript.jsonl", "metadata.json")))
 #: Folders of a bundle that hold what its sessions read.
 _CONTENT: Final = ("context", "skills", "agents", "behaviors")
 _APPROVAL: Final = "hooks-approval"
-#: Larger files are no rules that a person has looked at.
+#: Larger files cannot be rules that a person has reviewed.
 _LARGEST: Final = 4 << 20
 
 
@@ -47,12 +47,12 @@ class PolicySource(NamedTuple):
     problems: tuple[Problem, ...] = ()
     #: Whether its rules may allow; those of an untrusted project may only deny and ask.
     may_allow: bool = True
-    #: What stands in for entries that cannot be read: it makes verdicts stricter and never milder.
+    #: The substitutes for entries that cannot be read: they make verdicts stricter and never milder.
     floors: tuple[Rule, ...] = ()
 
 
 def read_policy_file(path: Path, scope: Scope, *, may_allow: bool = True) -> PolicySource | None:
-    """Return the rules of a policy file, None when there is none; never raises, and never fails open.
+    """Return the rules of a policy file, None when the file is missing; never raises, and never fails open.
 
     A file that cannot be read as a whole asks for everything: whatever it would have denied or asked for is unknown.
     """
@@ -94,7 +94,7 @@ def source_of(document: Document, scope: Scope, *, may_allow: bool = True) -> Po
 
 
 def rules_of_bundle(plan: Mapping[str, Any], origin: str, *, may_allow: bool = True) -> PolicySource | None:
-    """Return the rules that a bundle configures hooks-approval with, None when there are none.
+    """Return the rules in a bundle's config of hooks-approval, None without any.
 
     Entries of the published format count as what they mean here. What hooks-approval asks for by its other settings
     is its own business.
@@ -122,9 +122,9 @@ def rules_of_bundle(plan: Mapping[str, Any], origin: str, *, may_allow: bool = T
 
 
 def may_bundle_allow(layers: Iterable[Layer], *, is_trusted: bool) -> bool:
-    """Return whether the rules of a plan may allow: not when a file of an untrusted project may have had a say in them.
+    """Return whether a plan's rules may allow: not if a file of an untrusted project may have contributed to them.
 
-    `layers` are the files that the plan was made of; when nobody knows them, only a trusted project's plan may allow.
+    `layers` are the files that the plan was made of; if they are unknown, only a trusted project's plan may allow.
     """
     known = tuple(layers)
     if is_trusted:
@@ -135,7 +135,7 @@ def may_bundle_allow(layers: Iterable[Layer], *, is_trusted: bool) -> bool:
 
 
 def default_rules() -> PolicySource:
-    """Return the rules that ship with the product; they are checked by a test, so a problem in them is a fault."""
+    """Return the rules that ship with the product; they are checked by a test, so a problem in them is a bug."""
     path = Path(__file__).with_name("defaults.yaml")
     source = read_policy_file(path, "default")
     if source is None:  # a broken installation: nothing is allowed then
@@ -147,8 +147,8 @@ def default_rules() -> PolicySource:
 def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterable[Path]) -> PolicySource:
     """Return the default rules with some more: a session may read what its own commands printed.
 
-    It may also read what its bundles bring for it, below their roots `bundles`: texts, skills, agents, behaviors. What
-    is on record of the project's sessions, its own and earlier ones, it may read when somebody allows it.
+    It may also read what its bundles bring for it, below their roots `bundles`: texts, skills, agents, behaviors. It
+    may read the records of the project's sessions, its own and earlier ones, when the user allows it.
     """
     from amplifier_kit.guard.policy.paths import escaped
 
@@ -174,7 +174,7 @@ def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterabl
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what is in a file, None when there is none; raises DocumentError. Never waits for a pipe."""
+    """Return the text of a file, None when it is missing; raises DocumentError. Never waits for a pipe."""
     import os
 
     try:
@@ -190,7 +190,7 @@ def _content(path: Path) -> bytes | None:
 def _separated(
     data: object, where: Callable[[int, str | None], str], at_line: Callable[[int], str] = str
 ) -> tuple[list[Rule], list[Rule], list[Problem]]:
-    """Return the rules that are as their author wrote them, what stands in for the others, and what is wrong."""
+    """Return the rules that are as their author wrote them, the substitutes for the others, and the problems."""
     if not isinstance(data, list):
         floors, problems = parse_rules(data, where)
         return [], floors, problems
@@ -244,7 +244,7 @@ _PUBLISHED_KEYS: Final = ("action", "tool", "tool_name", "pattern", "reason", "d
 def translate_published(entry: Any) -> list[Any]:
     """Return the rules that an entry of hooks-approval in the published format means; any other entry as it is.
 
-    A pattern is held against command lines, or against paths for a tool that runs none. One that allows does so for
+    A pattern is matched with command lines, or with paths for a tool that runs none. One that allows does so for
     the tool `bash` and for what runs commands, not for any tool that happens to have an input of that name.
     """
     if not isinstance(entry, Mapping) or "verdict" in entry or not _is_published(entry):
@@ -286,7 +286,7 @@ def _is_published(entry: Mapping[Any, Any]) -> bool:
 
 
 def rule_entry(rule: Rule) -> dict[str, Any]:
-    """Return a rule as it stands in a file."""
+    """Return a rule as it is written to a file."""
     names = ("action", "tool", "command", "path", "host", "verdict", "reason")
     entry: dict[str, Any] = {name: getattr(rule, name) for name in names if getattr(rule, name)}
     for name in ("match", "not_match"):

@@ -18,7 +18,7 @@ from amplifier_kit.guard.policy.segments import HOLE
 _WRITE: Final = "filesystem.write"
 _READ: Final = "filesystem.read"
 _EXEC: Final = "process.exec"
-#: Stands for writing by a call that names more than can be looked at.
+#: The action of a call that names more files than can be checked.
 _UNSEEN: Final = "filesystem.write.unseen"
 
 _RULES: Final = (
@@ -28,37 +28,37 @@ _TRUST: Final = "this is where it is kept which projects are trusted"
 _RUNS: Final = "what lies here decides what sessions run and with what"
 _GIT: Final = "git runs what this file says, also when you work in the repository yourself"
 
-#: Programs that write to files which their words name. What others write, the sandbox stops.
+#: Programs that write to files which their arguments name. The sandbox stops writes of others.
 _WRITERS: Final = frozenset({
     "chmod", "chown", "cp", "dd", "ed", "install", "link", "ln", "mkdir", "mkfifo", "mv", "patch", "rm", "rmdir",
     "rsync", "sponge", "symlink", "tee", "touch", "truncate", "unlink",
 })  # fmt: skip
-#: Commands of git that write to files which their words name, those that make repositories, and options of any command
-#: that name a file to write.
+#: Commands of git that write to files which their arguments name, those that make repositories, and options of any
+#: command that name a file to write.
 _GIT_MAKERS: Final = frozenset({"clone", "init", "submodule", "worktree"})
 _GIT_WRITERS: Final = _GIT_MAKERS | {
     "archive", "bundle", "checkout-index", "credential-store", "format-patch", "index-pack", "interpret-trailers",
     "mailinfo", "mailsplit", "merge-file", "mv", "pack-objects", "rm",
 }  # fmt: skip
 _GIT_OUTPUT: Final = ("-o", "--out", "--export-", "--index-output", "--build-fake-ancestor", "--file")
-#: Different texts of a call that are looked at: with more, it is asked for. A path is no longer than these characters.
+#: How many different texts of a call are checked; a call with more needs approval. And how long a path can be.
 _MOST_TEXTS: Final = 1_000
 _LONGEST: Final = 4_096
 _TOO_MANY: Final = (
     f"it is given more than {_MOST_TEXTS:,} texts: not each can be checked for a file that decides about sessions"
 )
-#: Folders that a line goes to before something is written there.
+#: Folders that a command line changes to before something is written there.
 _MOST_FOLDERS: Final = 8
 
 
 class _TooManyTextsError(Exception):
-    """A call has more texts than are looked at."""
+    """A call has more texts than are checked."""
 
 
 def guards(home: Home, project: Path, session: Path | None, control_files: Iterable[Path] = ()) -> tuple[Rule, ...]:
-    """Return rules that ask for writing what decides about sessions of a project; no rule that allows lifts them.
+    """Return rules that ask for writing what decides about sessions of a project; no allowing rule overrides them.
 
-    A folder of the home that the project itself lies in is not among them: the work is done there. `control_files` are
+    A folder of the home that contains the project itself is not among them: the work is done there. `control_files` are
     files and folders that the session was made of.
     """
     rules = [_asked(str(path), _RULES) for path in home.policy_files(project, session)]

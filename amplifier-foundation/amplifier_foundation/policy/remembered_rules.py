@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 MemoryScope = Literal["session", "local", "user"]
 
-#: What the reason of a remembered rule starts with: it tells them from those that somebody wrote.
+#: The prefix of a remembered rule's reason, which distinguishes it from a rule that a person wrote.
 _MARK: Final = "remembered "
 _ID_LENGTH: Final = 10
 
 
 class RememberError(FoundationError):
-    """A decision cannot be remembered in the way that is wanted; nothing was written."""
+    """A decision cannot be remembered as requested; nothing was written."""
 
     code = "policy_remember"
 
@@ -42,7 +42,7 @@ class RuleNotFoundError(FoundationError):
 class RememberedRule(NamedTuple):
     """A decision that holds until it is revoked."""
 
-    #: Stays the same while the rule stands there.
+    #: Stays the same as long as the rule exists.
     id: str
     scope: MemoryScope
     rule: Rule
@@ -54,8 +54,8 @@ class RememberedRule(NamedTuple):
 class RememberedRules:
     """The decisions that are kept in files: in the folder of a session, in `policy.local.yaml`, in `policy.yaml`.
 
-    Safe for several processes. A file that cannot be read has no remembered rules here; who loads `Permissions` is told
-    what is wrong with it.
+    Safe for several processes. A file that cannot be read counts as empty here; loading `Permissions` reports what is
+    wrong with it.
     """
 
     def __init__(self, home: Home, project: Path, session: Path | None = None) -> None:
@@ -65,7 +65,7 @@ class RememberedRules:
         self.session = session
 
     def file(self, scope: MemoryScope) -> Path:
-        """Return where decisions of a scope are kept; raise RememberError for a session when there is none."""
+        """Return where decisions of a scope are kept; raise RememberError for the session scope without a session."""
         if scope == "user":
             return self.home.path / POLICY_FILE
         if scope == "local":
@@ -79,7 +79,7 @@ class RememberedRules:
     def remember(self, rules: Sequence[Rule], scope: MemoryScope, by: str = "") -> tuple[RememberedRule, ...]:
         """Keep rules, exactly as they are; return them with their ids. Those that are kept already stay as they are.
 
-        `by` is who has decided it, for whoever reads the rule or what it allowed.
+        `by` is who decided it, for readers of the rule and of what it allowed.
         Paths relative to the project are written out for the user, whose rules hold in every project. A project that
         is trusted stays so. Raises RememberError for a rule that would not count in an untrusted project, and
         PolicyFileError when the file cannot be changed.
@@ -105,7 +105,7 @@ class RememberedRules:
         return tuple(found)
 
     def revoke(self, text: str) -> RememberedRule:
-        """Take back the rule of an id, or of the beginning of one, and return it.
+        """Revoke the rule of an id, or of the beginning of one, and return it.
 
         Raises RuleNotFoundError, and PolicyFileError when the file cannot be changed.
         """
@@ -149,7 +149,7 @@ class RememberedRules:
         return TrustStore(self.home).state(self.project)
 
     def _accept(self, file: Path, before: Trust | None) -> None:
-        """Let a trusted project stay so after our own change, but not after one of somebody else to the same file."""
+        """Keep a trusted project trusted after our own change, but not after a change of others to the same file."""
         if before is None or before.problem is not None:
             return
         from amplifier_foundation.trust.store import TrustStore
@@ -168,7 +168,7 @@ def scoped(rule: Rule, scope: str, project: Path) -> Rule:
 
 
 def is_remembered(rule: Rule, scope: str) -> bool:
-    """Return whether a rule of a scope came from an answer; what a project says of its own rules does not count."""
+    """Return whether a rule of a scope came from an answer; what a project says about its own rules does not count."""
     return scope == "remembered" or (scope in get_args(MemoryScope) and rule.reason.startswith(_MARK))
 
 

@@ -27,7 +27,7 @@ __all__ = [
 
 #: A file that the text mentions has depth one.
 MAX_DEPTH: Final = 3
-#: More different mentions are not followed: most of so many do not name a file, and looking takes time.
+#: More different mentions are not followed: most of them would not name a file, and looking takes time.
 MAX_MENTIONS: Final = 1000
 
 

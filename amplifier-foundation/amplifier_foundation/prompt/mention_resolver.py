@@ -9,7 +9,7 @@
 | `@/path` | that path |
 | `@path` | below the project, else beside the file that mentions it |
 
-If there is no such file, the name with `.md` is tried. `..` is refused. `access.py` decides whether the file may go
+If the file does not exist, the name with `.md` is tried. `..` is refused. `access.py` decides whether the file may go
 into a prompt. Modules get only paths in the project (its whole repository), in one of the two homes and in namespaces,
 links followed; never the key file, nor well-known stores of credentials.
 """
@@ -77,7 +77,7 @@ class MentionResolver:
         self._namespaces.setdefault(name, root.absolute())
 
     def resolve(self, mention: str) -> Path | None:
-        """Return the file or folder that a mention means, with or without its `@`; None if there is none.
+        """Return the file or folder that a mention means, with or without its `@`; None if it does not exist.
 
         Paths outside of all known places are not returned. The caller must ask the session before it reads the file.
         """

@@ -53,7 +53,7 @@ class CheckpointError(FoundationError):
 
 
 class CheckpointNotFoundError(CheckpointError):
-    """The session has no such checkpoint."""
+    """The session does not have this checkpoint."""
 
     code = "checkpoint_not_found"
 
@@ -134,7 +134,7 @@ class Checkpoints:
         return made
 
     def after_write(self, path: Path | str) -> None:
-        """Record the state of the file after the write, to tell it from changes of other programs.
+        """Record the state of the file after the write, to distinguish it from changes of other programs.
 
         Call it also when the write has failed. Raises CheckpointError if it cannot be recorded, or `before_write` was
         not called for the file.

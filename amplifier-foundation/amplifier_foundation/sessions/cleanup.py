@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _LONGEST_AGE = 36_500
-#: Seconds after which a temporary file or folder is left over from a crash.
+#: Seconds after which a temporary file or folder counts as orphaned by a crash.
 _ABANDONED = 3600
 
 

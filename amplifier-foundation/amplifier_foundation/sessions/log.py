@@ -493,7 +493,7 @@ def lock_session(folder: Path, action: str) -> Iterator[None]:
 def end_log(log: SessionLog, folder: Path) -> None:
     """Write the end events that an open log lacks, as those of a cancelled session, and close it.
 
-    It needs no event loop and may be called from any thread; the session cannot write any more meanwhile. A log that
+    It needs no event loop and may be called from any thread; the session cannot write meanwhile. A log that
     cannot be read is closed as it is, with a warning.
     """
     try:

@@ -102,7 +102,7 @@ def update_metadata(
     `default_scrub()`. The file's modification time is the session's last
     activity; it does not change unless `is_activity`.
 
-    Raises SessionGoneError if there is no such session, FileBusyError if another process holds the lock for too long,
+    Raises SessionGoneError if the session does not exist, FileBusyError if another process holds the lock for too long,
     and OSError if the file cannot be written; the file is then unchanged.
     """
     if not folder.is_dir():

@@ -280,7 +280,7 @@ class Transcript:
         self._numbers = numbers or MessageNumbers()
         #: How many messages are in the file.
         self._written = 0
-        #: The last of them, to tell a history that was replaced from one that grew.
+        #: The last of them, to distinguish a history that was replaced from one that grew.
         self._last: dict[str, Any] | None = None
         #: How many messages the context had last time, and the last of them; None if unknown.
         self._position: int | None = None

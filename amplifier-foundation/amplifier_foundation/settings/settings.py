@@ -58,7 +58,7 @@ class Settings:
     data: dict[str, Any] = field(default_factory=dict, repr=False)
     #: The files that exist, the weakest first; their data is without empty sections, paths are absolute.
     documents: tuple[tuple[Scope, Document], ...] = field(default=(), repr=False)
-    #: What is stronger than any file: flags of the program.
+    #: Settings that override every file: flags of the program.
     given: dict[str, Any] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
 

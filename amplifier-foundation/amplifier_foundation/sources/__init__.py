@@ -1,1 +1,1 @@
-"""Sources: what bundles and modules are loaded from, wherever it lies."""
+"""Sources: where bundles and modules are loaded from."""

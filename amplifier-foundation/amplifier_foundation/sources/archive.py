@@ -1,4 +1,4 @@
-"""Unpack zip archives that others made: nothing leaves the folder, nothing grows without bound."""
+"""Unpack untrusted zip archives: nothing is written outside the folder, and the size is limited."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNK: Final = 1024 * 1024
 
 
 def unpack(archive: Path, folder: Path, shown: str, *, is_stopped: Callable[[], bool] = lambda: False) -> None:
-    """Unpack an archive into an empty folder; raise SourceError, naming the source `shown`, for one that is not good.
+    """Unpack an archive into an empty folder; raise SourceError, naming the source `shown`, for a bad one.
 
     Refused are paths that are absolute or lead out, links that do, special files, encrypted and damaged members,
     and more bytes or files than the limits. Left out is what is not content: git's data and compiled Python, which no

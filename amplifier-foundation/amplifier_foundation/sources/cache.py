@@ -64,7 +64,7 @@ class CacheEntry(NamedTuple):
     folder: Path
 
     async def read(self) -> Copy | None:
-        """Return the complete copy that is there, None when there is none; raises SourceError."""
+        """Return the complete copy, None when it is missing; raises SourceError."""
         return await in_thread(self._read)
 
     async def fill(

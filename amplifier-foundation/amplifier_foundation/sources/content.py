@@ -1,4 +1,4 @@
-"""Say in one hash what a folder holds, the same on every machine."""
+"""Hash the content of a folder, with the same result on every machine."""
 
 from __future__ import annotations
 

@@ -26,19 +26,19 @@ SIZE_LIMIT: int = 256 * 1024 * 1024
 #: How long to wait before the second and the third attempt, in seconds.
 RETRY_PAUSES: tuple[float, ...] = (1.0, 2.0)
 _REDIRECTS: Final = 10
-#: Answers of a server that may be another one the next time.
+#: Status codes that may be temporary.
 _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class _PassingError(Exception):
-    """A failure that may be gone at the next attempt."""
+    """A failure that may be temporary."""
 
 
 async def download(url: str, target: Path, environ: Mapping[str, str]) -> None:
-    """Write what lies at an http or https URL to a new file.
+    """Download an http or https URL to a new file.
 
-    What can pass is tried three times. Raises SourceNotFoundError when the server has no such file, SourceError for
-    all else; the caller removes what a failure leaves.
+    Temporary failures are retried, up to three attempts. Raises SourceNotFoundError when the server does not have the
+    file, SourceError for all else; the caller removes what a failure leaves.
     """
     import asyncio
 
@@ -166,7 +166,7 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _context(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return what says whom to trust: the CAs that the environment names, else those of the system."""
+    """Return the TLS context: with the CAs that the environment names, else with those of the system."""
     import ssl
 
     import httpx2

@@ -1,4 +1,4 @@
-"""What a source became on disk, and the ways it can fail to."""
+"""A fetched source on disk, and the errors of fetching one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Pin(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A source that lies on disk, complete."""
+    """A source that is on disk, complete."""
 
     #: The source as it was asked for.
     uri: str
     #: The file or folder asked for, with the subdirectory applied.
     path: Path
-    #: The folder that everything of this source lies in; the file itself for a single local file.
+    #: The root folder of this source; the file itself for a single local file.
     root: Path
     kind: SourceKind
     #: The commit of a git source.
@@ -37,7 +37,7 @@ class Fetched(NamedTuple):
 
 
 class SourceError(FoundationError):
-    """A source cannot be had; the text says which, why, and what to do."""
+    """A source cannot be fetched; the message says which, why, and what to do."""
 
     code = "source_unavailable"
 
@@ -55,7 +55,7 @@ class OfflineError(SourceError):
 
 
 class NotLockedError(SourceError):
-    """A source has no entry in the lock file, and only locked sources may be used."""
+    """A source is missing from the lock file, and only locked sources may be used."""
 
     code = "not_locked"
 

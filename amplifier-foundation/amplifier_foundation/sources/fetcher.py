@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 #: How many sources are fetched at the same time.
 AT_ONCE: Final = 16
-#: One of these must be in a repository (or the part of it that is asked for): else it is not what was meant.
+#: One of these must be in a repository (or the requested part of it): else it is not a bundle or a module.
 _ROOT_FILES: Final = ("pyproject.toml", "setup.py", "setup.cfg", "bundle.md", "bundle.yaml", "amplifier.toml")
 
 
 class Fetcher:
     """Fetch sources into the cache of one home, each once, all at the same time.
 
-    `pins` says what was recorded for a source: that commit is fetched, and other content is refused. With `locked`
-    nothing is fetched that has no pin; with `offline` the network is not used; with `refresh` what can have changed is
-    fetched anew instead of being taken from the cache. A Fetcher belongs to one event loop.
+    `pins` has what was recorded for a source: that commit is fetched, and other content is refused. With `locked`
+    nothing is fetched without a pin; with `offline` the network is not used; with `refresh` sources that may have
+    changed are fetched again instead of being taken from the cache. A Fetcher belongs to one event loop.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Fetcher:
         self._environ = environ
         self._on_progress = on_progress
         self._slots = asyncio.Semaphore(AT_ONCE)
-        #: What became of each source that was asked for, so that parts of one repository are fetched together.
+        #: The result for each requested source, so that parts of one repository are fetched together.
         self._copies: dict[Hashable, Copy | SourceError] = {}
         self._locks: dict[Hashable, asyncio.Lock] = {}
         #: Everything that was fetched through this object and is not local, by the source as it was asked for.
         self.fetched: dict[str, Fetched] = {}
-        #: What the user should hear of, although nothing failed.
+        #: Warnings for the user, although nothing failed.
         self.warnings: list[str] = []
 
     @cached_property
@@ -77,10 +77,11 @@ class Fetcher:
         return Cache(self._home.cache)
 
     async def fetch(self, uri: str, *, base: Path | None = None) -> Fetched:
-        """Return where a source lies, complete; `base` is the folder that `./` and `../` start from.
+        """Fetch a source unless it is on disk, and return it; `base` is the folder that `./` and `../` start from.
 
-        Raises SourceError: SourceNotFoundError when it has not what was asked for, OfflineError, NotLockedError, or
-        SourceIntegrityError when it is not what the pin says. Nothing of a failed or cancelled fetch is ever used.
+        Raises SourceError: SourceNotFoundError when it does not have the requested part, OfflineError, NotLockedError,
+        or SourceIntegrityError when it is not what the pin says. Partial results of a failed or cancelled fetch are
+        never used.
         """
         source = parse_source(uri)
         if source.kind == "file":
@@ -141,7 +142,7 @@ class Fetcher:
         return copy
 
     async def _pinned(self, source: SourceUri, pin: Pin) -> Copy:
-        """Return what the pin says: the entry of the ref when it is that, else an entry of its own."""
+        """Return the pinned copy: the entry of the ref if its content is the pinned one, else a separate entry."""
         if pin.commit is not None and source.is_commit and pin.commit != source.ref:
             raise SourceIntegrityError(
                 f"{source.shown}: the lock file has another commit for it, {pin.commit}: correct the lock file"
@@ -207,7 +208,7 @@ class Fetcher:
         return Origin(url, "", None)
 
     async def _version(self, source: SourceUri) -> str:
-        """Return what tells this version of a source from others: the ref, or the content of a local archive."""
+        """Return what identifies this version of a source: the ref, or the content hash of a local archive."""
         if source.kind != "zip" or source.is_remote:
             return source.ref
         from amplifier_kit.threads import in_thread
@@ -220,7 +221,7 @@ class Fetcher:
 
 
 def _identity(source: SourceUri, version: str) -> tuple[str, str]:
-    """Return the name of an entry for people, and what tells it from all others."""
+    """Return the readable name of a cache entry, and the text that identifies it."""
     name = _file_name(source.url)
     if source.kind == "git":
         name = name.removesuffix(".git")

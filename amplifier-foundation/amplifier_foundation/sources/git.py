@@ -57,8 +57,8 @@ class _GitError(Exception):
 async def clone(source: SourceUri, folder: Path, environ: Mapping[str, str]) -> str:
     """Put the files of a repository at the source's ref into an empty folder; return the commit.
 
-    What can pass is tried three times. Raises SourceNotFoundError when the repository has no such ref, SourceError for
-    all else. The caller removes what a failure leaves in the folder.
+    Temporary failures are retried, up to three attempts. Raises SourceNotFoundError when the repository does not have
+    the ref, SourceError for all else. The caller removes what a failure leaves in the folder.
     """
     import asyncio
 
@@ -134,7 +134,7 @@ class _Attempt:
         await self._git("clone", "--quiet", *options, "--", self._login.url, str(self._folder))
 
     async def _emptied(self) -> None:
-        """Take away what a failed command left."""
+        """Remove what a failed command left."""
         import shutil
 
         from amplifier_kit.threads import in_thread
@@ -151,7 +151,7 @@ class _Attempt:
     async def _git(self, *arguments: str) -> str:
         command = fetch_command(*arguments, environ=self._given, options=self._login.options)
         left = max(self._deadline - time.monotonic(), 0.001)
-        # The folder of the caller may be gone; git needs one that is there.
+        # The current directory may have been removed; git needs one that exists.
         result = await run_command(
             command, timeout=left, cwd=self._folder, because="it is the new repository", env=self._environ
         )
@@ -205,10 +205,10 @@ class GitLogin(NamedTuple):
 
 
 def git_login(url: str) -> GitLogin:
-    """Return the address without its password, which only the host it stands for is told when it asks.
+    """Return the address without its password, which git passes only to its own host, on request.
 
-    An address without a password, and one that is not of the web, stays as it is. Raises SourceError for a password
-    that git cannot be told.
+    An address without a password, and one that is not of the web, stays as it is. Raises SourceError for a login with
+    characters that cannot be passed to git.
     """
     scheme, separator, rest = url.partition("://")
     place, slash, path = rest.partition("/")
@@ -219,6 +219,6 @@ def git_login(url: str) -> GitLogin:
     if not (user + password).isprintable():
         raise SourceError(f"{scheme}://***@{host}{slash}{path}: the login has characters that no login can have")
     server = f"{scheme}{separator}{host}"
-    # Nobody else is asked, and nobody else is told to remember it.
+    # No other credential helper is asked for it or stores it.
     options = (f"credential.{server}.helper=", f"credential.{server}.helper={_HELPER}")
     return GitLogin(f"{server}{slash}{path}", options, {_USER: user, _PASSWORD: password})

@@ -1,4 +1,4 @@
-"""Find sources that lie on this machine already."""
+"""Find sources that are on this machine already."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def find_file(source: SourceUri, *, base: Path | None, environ: Mapping[str, str]) -> Fetched:
     """Return a file or folder; relative paths start at `base`, never at the current folder.
 
-    Raises SourceNotFoundError when there is nothing, SourceError when it cannot be told where to look.
+    Raises SourceNotFoundError when it does not exist, SourceError when its path cannot be determined.
     """
     root = _existing(_located(source, base, environ), source)
     return Fetched(source.text, part_of(root, source), root, "file", is_local=True)

@@ -29,7 +29,7 @@ class ModuleProject:
     """What the files of a module's folder say about it."""
 
     root: Path
-    #: The distribution's name; None for a folder that is no distribution.
+    #: The distribution's name; None for a folder that is not a distribution.
     name: str | None = None
     version: str = UNKNOWN_VERSION
     dependencies: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ def read_module_project(folder: Path) -> ModuleProject:
 
 
 def other_transport(folder: Path) -> str | None:
-    """Return the transport of a module that is no Python code and needs nothing of us, None for Python.
+    """Return the transport of a module that is not Python code and needs no installation, None for Python.
 
     Raises ModuleProjectError for an amplifier.toml that cannot be understood.
     """
@@ -142,7 +142,7 @@ def _from_pyproject(folder: Path, manifest: Path) -> ModuleProject:
     project = data.get("project")
     facts = [manifest.read_bytes()]
     if not isinstance(project, dict):
-        # Without [project] only a build can tell what this is, unless it is no distribution at all.
+        # Without [project] only a build can determine the metadata, unless it is not a distribution at all.
         is_built = "build-system" in data or (folder / "setup.py").is_file() or "poetry" in _table(data, "tool")
         return ModuleProject(folder, is_built=is_built, facts=tuple(facts))
     name = project.get("name")
@@ -165,7 +165,7 @@ def _from_pyproject(folder: Path, manifest: Path) -> ModuleProject:
 
 
 def _dependencies(folder: Path, manifest: Path, data: Mapping[str, Any]) -> tuple[tuple[str, ...] | None, list[bytes]]:
-    """Return the dependencies, None when only a build can tell them, and what further files they came from say."""
+    """Return the dependencies, None if only a build can determine them, and the content of other files they are in."""
     project = data["project"]
     if "dependencies" not in project.get("dynamic", []):
         return tuple(_checked(wish, str(manifest)) for wish in project.get("dependencies", [])), []
@@ -210,7 +210,7 @@ def _entry_points(project: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def _table(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """Return the table that the keys lead to, an empty one when there is none."""
+    """Return the table below these keys, an empty one if it is missing."""
     found: Any = data
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None

@@ -20,13 +20,13 @@ _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 class ModuleFolderError(FoundationError):
-    """A variable names a module's folder, but there is no such folder."""
+    """A variable names a module's folder, but the folder does not exist."""
 
     code = "module_folder"
 
 
 class FolderSource(ModuleSource):
-    """A module that lies in a folder of this machine, ready to be loaded."""
+    """A module in a folder of this machine, ready to be loaded."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,7 +53,7 @@ class PreparedModules:
         self._check = check
 
     def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> FolderSource:
-        """Return where a prepared module lies; raise the kernel's ModuleNotFoundError for any other."""
+        """Return the folder of a prepared module; raise the kernel's ModuleNotFoundError for any other."""
         source = self._sources.get(module_id)
         if source is None:
             hint = source_hint if source_hint is not None else profile_hint
@@ -62,7 +62,7 @@ class PreparedModules:
         return source
 
     async def async_resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> FolderSource:
-        """Return where a prepared module lies; raises what `check` raises, and as `resolve`."""
+        """Return the folder of a prepared module; raises what `check` raises, and as `resolve`."""
         if module_id not in self._sources:
             self._check(module_id)
         return self.resolve(module_id, source_hint, profile_hint)
@@ -74,7 +74,7 @@ class PreparedModules:
 
 
 def module_variable(module_id: str) -> str:
-    """Return the name of the environment variable that may say where a module lies."""
+    """Return the name of the environment variable that may name a module's folder."""
     return "AMPLIFIER_MODULE_" + re.sub(r"[^A-Z0-9]", "_", module_id.upper())
 
 
@@ -94,7 +94,7 @@ def find_module_folder(
             )
         return folder.resolve(), "environment"
     if not _ID.fullmatch(module_id):
-        return None  # an id that is no file name has no folder named after it
+        return None  # an id that is not a valid file name cannot name a folder
     places: tuple[tuple[Path, FoundBy], ...] = ((project / ".amplifier", "project"), (home.path, "user"))
     for place, who in places:
         folder = place / "modules" / module_id

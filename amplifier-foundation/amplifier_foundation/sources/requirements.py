@@ -126,7 +126,7 @@ def installed_in(folder: Path) -> dict[str, str]:
 
 
 def _satisfies(requirement: Requirement, version: str) -> bool:
-    """Return whether a version will do; a distribution required by its address has no other version."""
+    """Return whether a version will do; a distribution required by its address matches no other version."""
     if requirement.url is not None or version == UNKNOWN_VERSION:
         return True
     return requirement.specifier.contains(version, prereleases=True)

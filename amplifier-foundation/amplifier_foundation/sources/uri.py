@@ -113,7 +113,7 @@ def without_secrets(text: str) -> str:
     """Return a text with what URLs in it have before the host masked, except a bare name as in `ssh://git@host`."""
 
     def masked(found: re.Match[str]) -> str:
-        # In http a token may stand there alone; elsewhere a name without a password is no secret.
+        # In http a token may stand there alone; elsewhere a name without a password is not secret.
         is_secret = ":" in found[2] or found[1].lower().endswith(("http://", "https://"))
         return f"{found[1]}***@" if is_secret else found[0]
 

@@ -16,7 +16,7 @@ PACKAGES: Final = "packages"
 
 
 class ModuleUse(NamedTuple):
-    """One module that is not installed with the program: where it comes from, and on whose word."""
+    """One module that is not installed with the program: where it comes from, and who named it."""
 
     #: The place in the plan: `tools`, `agents.explorer.tools`, `session`, or `packages` for a bundle's own package.
     section: str
@@ -26,7 +26,7 @@ class ModuleUse(NamedTuple):
     owner: str
     named_by: str
     given_by_user: bool
-    #: `file:line` of the words that name it.
+    #: `file:line` where it is named.
     where: str
 
 
@@ -37,7 +37,7 @@ class ValueUse(NamedTuple):
     kind: str
     #: Its dotted key.
     key: str
-    #: `file:line` of the words that set it.
+    #: `file:line` where it is set.
     where: str
 
 
@@ -45,7 +45,7 @@ class Refusal(NamedTuple):
     """One thing that is not done because an untrusted project asks for it."""
 
     what: str
-    #: `file:line` of the words that ask for it.
+    #: `file:line` where it is asked for.
     where: str
     why: str
 

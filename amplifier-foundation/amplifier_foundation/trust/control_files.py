@@ -1,4 +1,4 @@
-"""Find the files of a project that decide which code runs and where credentials go, and know them by their content."""
+"""Find the files of a project that decide which code runs and where credentials go, and hash their content."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Final
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.guard.control_files import Use, project_rows
 
-#: What tools write into such folders by themselves. A module that imports from one of them runs what nobody hashes.
+#: Folders that tools write into by themselves. A module that imports from one of them runs code that is not hashed.
 _IGNORED: Final = frozenset(
     {".git", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"}
 )
 #: Compiled files of a project are never loaded (`amplifier_foundation.plan.import_path`); sources beside them may be.
 _COMPILED: Final = "__pycache__"
-#: More files than these are no configuration that a person has looked at.
+#: More files than this cannot be configuration that a person has reviewed.
 _MOST_FILES: Final = 10_000
 #: Of a project that is a module itself, the files that are imported and those that say how it is built.
 _BUILT_BY: Final = frozenset({"pyproject.toml", "setup.py", "setup.cfg"})
@@ -101,7 +101,7 @@ def _files_below(folder: Path, tree: Path) -> Iterator[str]:
 
 
 def _refuse(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):  # a tree that is not there has no files
+    if not isinstance(error, FileNotFoundError):  # a missing tree has no files
         raise ControlFileError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
 
 

@@ -1,7 +1,7 @@
-"""Keep what the entries of MCP servers hold out of what is written down: keys stand there under any name.
+"""Keep the values in entries of MCP servers out of everything that is recorded: keys may be there under any name.
 
 In a plan, `env` and `headers` of an entry are how a server gets its credentials. Only references such as `${NAME}` are
-kept, which say where a value comes from. Whoever goes on with a session takes the values from the bundle again.
+kept, which say where a value comes from. A resumed session takes the values from the bundle again.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ class TrustStoreError(FoundationError):
 
 
 class Trust(NamedTuple):
-    """Whether a folder is trusted, and if not any more, why."""
+    """Whether a folder is trusted, and if no longer, why."""
 
     state: Literal["trusted", "changed", "unknown"]
-    #: The control files, relative to the folder, that came, changed or went since it was trusted.
+    #: The control files, relative to the folder, that were added, changed or removed since it was trusted.
     changed: tuple[str, ...] = ()
     #: Why the question could not be answered; the state is then not "trusted".
     problem: str | None = None
@@ -58,8 +58,8 @@ class TrustStore:
 
         Of a folder among them everything counts that is in it.
 
-        Raises TrustStoreError when the folder is none or the store cannot be used, ControlFileError when a control file
-        cannot be read.
+        Raises TrustStoreError when the path is not a folder or the store cannot be used, ControlFileError when a
+        control file cannot be read.
         """
         from datetime import UTC, datetime
 
@@ -74,9 +74,9 @@ class TrustStore:
         return record
 
     def accept(self, folder: Path, file: Path) -> None:
-        """Take over one control file as it is now: for an app that has just edited it on the user's word.
+        """Take over one control file as it is now: for an app that has just edited it for the user.
 
-        Does nothing for a folder that was never trusted; other changes stay what they are. Raises as `trust` does.
+        Does nothing for a folder that was never trusted; other changes remain untrusted. Raises as `trust` does.
         """
         real = folder.resolve()
         record = self._read().get(str(real))
@@ -216,4 +216,4 @@ def _hashes(project: Path, covers: tuple[str, ...]) -> dict[str, str] | None:
     try:
         return control_file_hashes(project.resolve(), covers)
     except (ControlFileError, OSError):
-        return None  # nobody can say what is trusted, so that nothing is
+        return None  # what is trusted is unknown, so nothing is

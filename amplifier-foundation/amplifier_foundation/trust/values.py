@@ -79,7 +79,7 @@ Place = tuple[str | int, ...]
 class _Part(NamedTuple):
     """A part of one file of the project, or of what such a file brings."""
 
-    #: What stands before the keys of the part, in a message.
+    #: The prefix of the part's keys, in a message.
     prefix: tuple[str, ...]
     data: Any
     #: The file's folder, which relative paths start from.
@@ -226,7 +226,7 @@ def _has_variable(text: str) -> bool:
 
 
 def _inner(keys: Place, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names behind `config`, which the module itself reads; an id that is `config` is no such key."""
+    """Return the names behind `config`, which the module itself reads; an id `config` does not count."""
     return names[keys.index("config") + 1 :] if "config" in keys else ()
 
 
@@ -265,11 +265,11 @@ def _leads_out(text: str, part: _Part, inner: tuple[str, ...], project: Path) ->
             bases.append(project)
         if is_plain and inner == ("scenario",):
             bases += [folder for folder in part.folder.parents if is_inside(folder, project)]
-        # What was fetched lies elsewhere, and may name what it brings.
+        # Fetched files are elsewhere, and may name what comes with them.
         limits = [base if is_plain and not is_inside(base, project) else project for base in bases]
         return not all(is_inside(base / path, limit) for base, limit in zip(bases, limits, strict=True))
     except (OSError, RuntimeError, ValueError):
-        return True  # the home of somebody else, links in a circle, or a name that no file can have
+        return True  # the home of another user, links in a circle, or a name that no file can have
 
 
 def decides_where_credentials_go(key: str) -> bool:
@@ -368,7 +368,7 @@ def _is_united(setting: Setting, name: str) -> bool:
 
 
 def _modules_by_id(data: Any) -> dict[str, set[str]]:
-    """Return the modules that each id of an entry stands for."""
+    """Return the modules that each id of an entry refers to."""
     found: dict[str, set[str]] = {}
     for entry in _mappings(data):
         name, module = entry.get("id"), entry.get("module")

@@ -24,7 +24,7 @@ _LOOP: Final = "loop"
 
 
 class Spender(NamedTuple):
-    """Who used something; the session is None in rows that stand for several."""
+    """Who used something; the session is None in rows that sum up several."""
 
     session: str | None
     #: None for the root session.
@@ -143,7 +143,7 @@ class UsageAccount:
             pass
 
     def _merge_oldest(self) -> bool:
-        """Add the oldest row of another session to that of its agent; return False when there is none."""
+        """Add the oldest row of another session to that of its agent; return False if none is left."""
         oldest = next((who for who in self._rows if who.session not in (None, self.session_id)), None)
         if oldest is None:
             return False
@@ -163,7 +163,7 @@ class Prices:
     def take_record(self, used: UsageRecord) -> Estimate:
         """Learn the price of a call; return the estimate for its attempts that broke off.
 
-        Where no answer had a price there is no estimate, nor for more than `BY_OTHERS` calls of a model that has not
+        There is no estimate before any answer had a price, nor for more than `BY_OTHERS` calls of a model that has not
         answered.
         """
         model = next(iter(used.models), "")

@@ -92,7 +92,7 @@ def tool_result(tool_call_id: str, tool_name: str, content: Any, **metadata: Any
 def rename_calls(message: Message, taken: Iterable[str]) -> dict[str, Any]:
     """Return an assistant message whose calls have ids that are neither empty, nor in `taken`, nor used twice.
 
-    The message itself is returned when it has no such call.
+    The message itself is returned when it does not have such a call.
     """
     calls = _calls(message)
     seen = set(taken) if calls else set()

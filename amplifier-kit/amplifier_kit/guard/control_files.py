@@ -1,7 +1,7 @@
 """The files that decide, or become, what a session and git run: one table, for trust, the policy and the sandbox.
 
-Trust hashes them, the policy asks for each write to one, the sandbox keeps them unchanged. None of the three has a list
-of its own, so a file missing here is missing for all. Files that only a running session knows (those of its bundles,
+Trust hashes them, the policy asks for each write to one, the sandbox keeps them unchanged. None of the three has a
+separate list, so a file missing here is missing for all. Files that only a running session knows (those of its bundles,
 the code of its modules) come from the capability `session.control_files`.
 """
 
@@ -112,7 +112,7 @@ IN_GIT: Final = (
 _OF_WORKTREE: Final = ("config.worktree", _COMMON, _MODULES)
 #: By these a folder of git is known: they stay where they are.
 _PINNED: Final = ("objects", "refs")
-#: Where folders of git lie in one.
+#: Where a folder of git may contain others.
 _NESTED: Final = ("", "modules/**/", "worktrees/*/")
 
 #: Below the Amplifier home, of which nothing has to be trusted first. The records of sessions hold the answers to

@@ -351,7 +351,7 @@ _CREDENTIALS: Final = tuple(
 
 
 def meant(address: str) -> IPv4Address | IPv6Address:
-    """Return the address that packets to this one end up at, as far as its form tells; ValueError if it is not one."""
+    """Return the address that packets to this one end up at, as far as its form shows; ValueError if it is invalid."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if _is_in(parsed, _TRANSLATED):
         return IPv4Address(int(parsed) & 0xFFFFFFFF)

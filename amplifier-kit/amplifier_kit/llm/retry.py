@@ -43,7 +43,7 @@ class Attempts:
         self._facts = {"provider": provider.name, "model": call.model}
         #: The number of attempts begun.
         self.count = 0
-        #: Complete answers that could not be used; they cost money all the same.
+        #: Complete answers that could not be used; they still cost money.
         self.wasted: list[Answer] = []
         #: The number of attempts that broke off after they may have cost money; the amount is unknown.
         self.broken = 0

@@ -331,7 +331,7 @@ def save_lists(path: Path, log: Path, line: bytes, chains: list[Chain]) -> None:
 
 
 def load_lists(path: Path, log: Path) -> list[Chain]:
-    """Return the saved lists, or none if there are none for this log."""
+    """Return the saved lists; empty if this log has none."""
     try:
         content = decode(path.read_bytes())
         if content["version"] != _VERSION or not _matches(log, content):

@@ -200,7 +200,7 @@ class SessionLog:
         written = self._os_write(self._descriptor, content)
         missing = len(content) - written
         if missing > 1:
-            # If this fails, the next line finds the file longer than expected, and begins on a line of its own.
+            # If this fails, the next line finds the file longer than expected, and starts a new line.
             os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
             raise OSError(errno.ENOSPC, f"only {written} of {len(content)} bytes could be written")
         self._lead = b"\n" if missing else b""

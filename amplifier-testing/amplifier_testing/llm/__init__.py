@@ -1,4 +1,4 @@
-"""For tests of providers, and of whatever uses one: servers on loopback that speak the services' protocols.
+"""For tests of providers and of code that uses them: servers on loopback that speak the services' protocols.
 
 `ModelServer` is the server, `Reply` one scripted answer with its faults, `AnthropicWire` and its like put what a model
 says into a service's words. `ProviderConformance` and `FaultConformance` are the tests that every provider inherits;

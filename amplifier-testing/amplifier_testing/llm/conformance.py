@@ -54,7 +54,7 @@ class ConformanceBase(ABC):
     without: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Raise TypeError for a suite that lacks something: pytest passes over abstract classes without a word."""
+        """Raise TypeError for a suite that lacks something: pytest skips abstract classes silently."""
         super().__init_subclass__(**options)
         if ConformanceBase in cls.__bases__ and not cls.__name__.startswith("Test"):
             return  # what several suites share
@@ -87,7 +87,7 @@ class ConformanceBase(ABC):
 
     @pytest.fixture
     def server(self) -> Iterator[ModelServer]:
-        """Give a server of its own to each test."""
+        """Give each test its own server."""
         with ModelServer() as server:
             yield server
 
@@ -100,7 +100,7 @@ class ConformanceBase(ABC):
             server.answers(*[self.said(item) if isinstance(item, Said) else item for item in replies])
             coordinator: MockCoordinator = MockCoordinator()
             quick = {"min_retry_delay": 0, "max_retries": 2, "stream_idle_timeout": 60, "timeout": 60}
-            # An account of its own: limits and breakers belong to the process.
+            # A separate account: limits and breakers belong to the process.
             address = url or f"{server.url}/n{next(_numbers)}"
             rig = Rig(self.make(address, {**quick, **config}, coordinator), server, coordinator)
             made.append(rig)
@@ -399,7 +399,7 @@ class ProviderConformance(ConformanceBase):
 
     @abstractmethod
     def broken_call(self) -> Any:
-        """Return a reply with a call to `look` whose arguments are no JSON."""
+        """Return a reply with a call to `look` whose arguments are not JSON."""
 
 
 def _stored(response: Any) -> dict[str, Any]:

@@ -92,7 +92,7 @@ TROUBLES: dict[str, Trouble] = {
 
 
 class FaultConformance(ConformanceBase):
-    """What becomes of every fault: the right error, the right number of attempts, nothing half done left behind."""
+    """The outcome of every fault: the right error, the right number of attempts, no partial work left behind."""
 
     #: Errors in the middle of a stream: the service's word, and the error it must become.
     stream_errors: ClassVar[dict[str, type[LLMError]]] = {}
@@ -122,7 +122,7 @@ class FaultConformance(ConformanceBase):
         begun = {start["request_id"] for start in one.events("llm:stream_block_start")}
         assert {aborted["request_id"] for aborted in one.events("llm:stream_aborted")} == begun
         assert one.provider.ledger.contribution() is None
-        # Generators that an SDK leaves behind are closed by the loop, in a task of their own.
+        # Generators that an SDK leaves behind are closed by the loop, in a separate task.
         assert await wait_for(lambda: {task for task in asyncio.all_tasks() if not task.done()} <= running, timeout=60)
         await one.provider.close()
         assert await wait_for(lambda: one.server.connections == 0, timeout=60)
@@ -207,7 +207,7 @@ class FaultConformance(ConformanceBase):
     async def test_many_at_once(self, rig: MakeRig) -> None:
         """With the limit off, 200 streams run at the same time."""
         one = await rig(max_concurrent_requests=0)
-        # None goes on after its first piece before all have begun: with a hidden limit they would wait for ever.
+        # None continues after its first piece before all have begun: with a hidden limit they would wait forever.
         one.server.answers(Gathered.of(self.wire.reply(Said()), one.server, _MANY))
         answers = await asyncio.wait_for(asyncio.gather(*(one.provider.complete(ask()) for _ in range(_MANY))), 60)
         assert [answer.text for answer in answers] == ["Hello world"] * _MANY

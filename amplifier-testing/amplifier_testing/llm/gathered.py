@@ -16,7 +16,7 @@ __all__ = ["Gathered"]
 
 @dataclass(frozen=True)
 class Gathered(Reply):
-    """Begin at once, and go on after the first piece only when so many answers are under way."""
+    """Begin at once, and continue after the first piece only when `count` answers are under way."""
 
     server: ModelServer | None = None
     count: int = 0

@@ -42,7 +42,7 @@ class GeminiWire:
         return Reply.stream(events).with_headers(**said.headers)
 
     def refusal(self, status: int, kind: str, message: str, **headers: str) -> Reply:
-        """Return an error of the API; `kind` counts only where the status has no word of its own."""
+        """Return an error of the API; `kind` counts only for statuses without their own name."""
         word = _STATUSES.get(status, kind or "UNKNOWN")
         return Reply.error(status, {"error": {"code": status, "message": message, "status": word}}, **headers)
 

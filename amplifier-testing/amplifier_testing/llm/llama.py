@@ -1,4 +1,4 @@
-"""A real model for tests: llama.cpp's own server with SmolLM2, in a process of its own.
+"""A real model for tests: llama.cpp's own server with SmolLM2, in its own process.
 
 It answers chat completions, Responses and Anthropic's Messages. The model is small enough to be quick, and too small to
 make sense: test forms with it, not answers.
@@ -37,7 +37,7 @@ os._exit(0)
 
 
 class LlamaUnavailableError(Exception):
-    """Say why there is no such server here: a reason to skip a test."""
+    """The server is not available here: a reason to skip a test."""
 
 
 class LlamaServer:

@@ -26,14 +26,14 @@ class OllamaWire:
         for call_id, name, arguments in said.calls:
             call = {"id": call_id, "function": {"index": 0, "name": name, "arguments": arguments}}
             lines.append(self._line(said, content="", tool_calls=[call]))
-        # A call is no reason of its own to end.
+        # Ollama has no separate reason for ending with a call.
         reason = "stop" if said.reason == "tool_use" else said.reason
         counts = {"prompt_eval_count": said.prompt_tokens, "eval_count": said.output_tokens, "total_duration": 1}
         lines.append(self._line(said, {"done": True, "done_reason": reason, **counts}, content=""))
         return Reply.stream(lines, content_type="application/x-ndjson").with_headers(**said.headers)
 
     def refusal(self, status: int, kind: str, message: str, **headers: str) -> Reply:
-        """Return an error; Ollama has no word for its kind."""
+        """Return an error; Ollama's errors have no kind."""
         return Reply.error(status, {"error": message}, **headers)
 
     def error_event(self, kind: str, message: str) -> bytes:

@@ -56,7 +56,7 @@ def _message(message: dict[str, Any]) -> _Step:
 
 
 def _responses(items: list[dict[str, Any]]) -> Iterator[_Step]:
-    """Join the items that stand for one message: calls stand side by side, and so do their results."""
+    """Join the items that form one message: calls are adjacent, and so are their results."""
     calls: list[str] = []
     for item in items:
         if item.get("type") == "function_call":

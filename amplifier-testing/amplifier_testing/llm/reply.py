@@ -19,7 +19,7 @@ _FOR_EVER: Final = 3600.0
 
 
 def sse(data: Any, event: str | None = None) -> bytes:
-    """Return one server-sent event; data that is no text is sent as JSON."""
+    """Return one server-sent event; data that is not text is sent as JSON."""
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     name = f"event: {event}\n" if event is not None else ""
     lines = "".join(f"data: {line}\n" for line in text.split("\n"))
@@ -69,21 +69,21 @@ class Reply:
 
     @classmethod
     def hang(cls) -> Reply:
-        """Return nothing, for ever."""
+        """Send nothing, forever."""
         return cls(fault="hung")
 
     # -- changing them --
 
     def cut(self, after: int) -> Reply:
-        """Break the connection after so many pieces."""
+        """Break the connection after this many pieces."""
         return replace(self, fault="cut", after=after)
 
     def truncated(self, after: int) -> Reply:
-        """End the body properly after so many pieces."""
+        """End the body properly after this many pieces."""
         return replace(self, fault="truncated", after=after)
 
     def stalled(self, after: int) -> Reply:
-        """Send so many pieces, and then nothing for ever."""
+        """Send this many pieces, and then nothing forever."""
         return replace(self, fault="stalled", after=after)
 
     def slow(self, delay: float, wait: float = 0.0) -> Reply:
@@ -107,7 +107,7 @@ class Reply:
     # -- sending --
 
     async def send(self, writer: asyncio.StreamWriter) -> bool:
-        """Send it; tell whether the connection can be used again."""
+        """Send it; return whether the connection can be used again."""
         if self.fault == "hung":
             await asyncio.sleep(_FOR_EVER)
         await asyncio.sleep(self.wait)

@@ -50,12 +50,12 @@ class ResponsesAnswers(ResponsesBase):
 
 
 class ResponsesChained(ResponsesAnswers):
-    """For `ProviderConformance`, going on from responses that the service keeps."""
+    """For `ProviderConformance`, continuing from responses that the service keeps."""
 
     chaining: ClassVar[Any] = "auto"
 
     async def test_thinking_goes_back_signed(self, rig: MakeRig) -> None:
-        """Thinking stays where it is: at the service's, which is told what to go on from."""
+        """Thinking stays at the service, which gets the id of the response to continue from."""
         one = await rig(Said((), ("Let me see.",), calls=(("c1", "look", {}),)), Said())
         response = await one.provider.complete(ask("x", tools=("look",)), extended_thinking=True)
         message = {"role": "assistant", "content": [block.model_dump() for block in response.content]}

@@ -19,7 +19,7 @@ _STAMPS = ("timestamp", "session_id", "parent_id")
 
 
 def ask(*said: Any, tools: tuple[str, ...] = (), **fields: Any) -> ChatRequest:
-    """Return a request: texts are of the user, pairs of role and text of whomever, mappings whole messages."""
+    """Return a request: texts are the user's, pairs have a role and a text, mappings are whole messages."""
     messages = []
     for item in said or ("hello",):
         if isinstance(item, str):
@@ -34,7 +34,7 @@ def ask(*said: Any, tools: tuple[str, ...] = (), **fields: Any) -> ChatRequest:
 
 
 class Rig:
-    """Hold a provider, its server, and everything that was heard of it."""
+    """A provider, its server, and the events it emitted."""
 
     def __init__(self, provider: LLMProvider, server: ModelServer, coordinator: MockCoordinator) -> None:
         self.provider = provider

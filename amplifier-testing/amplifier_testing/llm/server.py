@@ -1,6 +1,6 @@
 """A real HTTP server on loopback that gives scripted answers and misbehaves on request.
 
-It runs on a thread with an event loop of its own, so that tests of any kind, and programs in other processes, can talk
+It runs on a thread with its own event loop, so that tests of any kind, and programs in other processes, can talk
 to it. It speaks just enough HTTP/1.1 for the SDKs: keep-alive, chunked bodies, and connections that end as they should
 not.
 """
@@ -47,8 +47,8 @@ class _Plan:
 class ModelServer:
     """Answer requests from a script; use as a context manager.
 
-    Every request takes the next reply of its path's script, then the last one again and again. A function in place of
-    a reply is called with what was heard. What was never scripted gets 404.
+    Every request takes the next reply of its path's script, then the last one again and again. A function in place of a
+    reply is called with the request. Paths without a script get 404.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class ModelServer:
             self._plans.setdefault(path, _Plan()).queue.extend(replies)
 
     def clear(self) -> None:
-        """Forget the script and what was heard."""
+        """Forget the script and the requests."""
         with self._lock:
             self._plans.clear()
             self.requests.clear()

@@ -1,6 +1,6 @@
-"""A whole service, for programs in other processes: it has models, wants a key, and always says the same.
+"""A whole service, for programs in other processes: it has models, requires a key, and always answers the same.
 
-It refuses what the real one refuses, in its words: a wrong key, a model that it does not have, a path that is none.
+It refuses what the real one refuses, in its words: a wrong key, an unknown model, an unknown path.
 `python -m amplifier_testing.llm` runs one.
 """
 
@@ -32,19 +32,19 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True)
 class Protocol:
-    """Say how one protocol is spoken: where it is asked what, where keys are, and how it says no."""
+    """How one protocol is spoken: its paths, where keys are, and how it refuses."""
 
     wire: WireServer
     #: Where the models are listed.
     listing: tuple[str, ...]
-    #: Where the model is called; a `*` stands for its name.
+    #: Where the model is called; `*` matches its name.
     calling: tuple[str, ...]
     #: Headers that may hold the key.
     key_headers: tuple[str, ...]
     #: The texts get `key` and `model`.
     wrong_key: Refusal
     wrong_model: Refusal
-    #: A model to have when nobody says which.
+    #: The default model.
     model: str
 
 
@@ -108,7 +108,7 @@ class Service:
     def __init__(
         self, protocol: str, *, models: tuple[str, ...] = (), key: str | None = None, text: str = "Hello world"
     ) -> None:
-        """Speak a protocol of PROTOCOLS; without a key any will do. Raises KeyError for a protocol that is none."""
+        """Speak a protocol of PROTOCOLS; without a key any will do. Raises KeyError for an unknown protocol."""
         self.protocol = PROTOCOLS[protocol]
         self.models = models or (self.protocol.model,)
         self.key = key
@@ -126,7 +126,7 @@ class Service:
         return asked()
 
     def _asked(self, path: str, heard: Heard) -> Callable[[], Reply] | None:
-        """Return what answers on a path, None when nothing does."""
+        """Return the handler of a path, None for an unknown path."""
         wire = self.protocol.wire
         if path in self.protocol.listing:
             return lambda: wire.models(*self.models)

@@ -251,7 +251,7 @@ class LoopConformance:
         assert (components["tool:progress"], components["llm:response"]) == ("tool", "provider")
 
     async def test_no_policy_means_no_tool(self) -> None:
-        """Where nobody allows it, a tool does not run; its call is answered, and the turn goes on."""
+        """A tool that is not allowed does not run; its call is answered, and the turn continues."""
         work = PlainTool("work", action="process.exec")
         rig = LoopRig(call(("1", "work", {"x": 1})), say("done"), tools=[work], policy=None)
         assert await self._run(rig) == "done"
@@ -290,7 +290,7 @@ class LoopConformance:
         assert work.inputs == [{"path": "safe"}]
 
     async def test_ask_is_a_floor(self) -> None:
-        """A hook that asks, with nobody there to answer, stops the call."""
+        """A hook that asks without anyone to answer stops the call."""
         work = PlainTool("work")
         rig = LoopRig(call(("1", "work", {})), say("done"), tools=[work])
         rig.coordinator.approval_system = None
@@ -321,7 +321,7 @@ class LoopConformance:
         assert (error["error"]["type"], error["status"]) == ("timeout", "timeout")
 
     async def test_a_lost_result_is_repaired_and_reported_once(self) -> None:
-        """A history with a hole is made sound before every request; it is news once."""
+        """A history with a hole is made sound before every request; it is reported once."""
         hole = {"role": "assistant", "content": "", "tool_calls": [{"id": "x", "tool": "gone", "arguments": {}}]}
         rig = LoopRig(say("one"), context=ListContext([{"role": "user", "content": "before"}, hole]))
         await self._run(rig)

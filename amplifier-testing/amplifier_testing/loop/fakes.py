@@ -123,7 +123,7 @@ class ListContext:
 
 
 class LoopRig:
-    """Hold a session's parts around a loop, with a policy that allows everything unless told otherwise."""
+    """Hold a session's parts around a loop, with a policy that allows everything by default."""
 
     def __init__(
         self, *answers: Answer, tools: Iterable[PlainTool] = (), policy: Any = "allow", context: Any = None

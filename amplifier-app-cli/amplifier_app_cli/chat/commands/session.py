@@ -111,7 +111,7 @@ async def rename(chat: Conversation, words: str) -> None:
 
 
 async def fork(chat: Conversation, words: str) -> None:
-    """Copy the session, up to a turn, into one of its own; this chat stays in the original."""
+    """Copy the session, up to a turn, into a new one; this chat stays in the original."""
     turn, _, name = words.partition(" ")
     if turn and not turn.isdecimal():
         chat.screen.show("a turn is a number: /fork [TURN [NAME]]")

@@ -67,7 +67,7 @@ def options_for(bundle: str | None = None, **wishes: Any) -> Options:
 
 
 def compose_bundle(bundle: str | None = None) -> Composition:
-    """Return a bundle with its includes and the settings; what the user should know of it is said.
+    """Return a bundle with its includes and the settings; warnings about it are printed.
 
     Modules are not fetched. Raises what `amplifier_foundation.plan.prepare.compose` raises.
     """

@@ -37,7 +37,7 @@ class SourceState:
 
     #: The address as it may be shown, which is how a lock names it.
     uri: str
-    #: `fixed` names a commit and never changes; of `unknown` only fetching it tells.
+    #: `fixed` names a commit and never changes; of `unknown` only fetching can show it.
     status: Literal["current", "newer", "new", "fixed", "unknown", "failed"]
     before: str | None = None
     after: str | None = None
@@ -45,7 +45,7 @@ class SourceState:
 
     @property
     def may_change(self) -> bool:
-        """Return whether fetching it again may bring something else."""
+        """Return whether fetching it again may give another result."""
         return self.status in ("newer", "new", "unknown")
 
 
@@ -65,7 +65,7 @@ def fetched_sources(composition: Composition, modules: Iterable[str] | None = No
         wanted = set(modules)
         uris = [use.source for use in uses if use.module in wanted]
     else:
-        # What was fetched to compose the bundle is pinned. Later addresses take the place of earlier ones that are the
+        # What was fetched to compose the bundle is pinned. Later addresses replace earlier ones that are the
         # same but for a password.
         uris = [*sorted(composition.composed.pins), *composition.bundle.sources, *(use.source for use in uses)]
     return {without_secrets(uri): uri for uri in uris if parse_source(uri).kind in ("git", "zip", "http")}

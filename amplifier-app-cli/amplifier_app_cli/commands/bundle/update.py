@@ -41,7 +41,7 @@ class BundleUpdate:
 
     @property
     def has_work(self) -> bool:
-        """Return whether fetching again may bring something else."""
+        """Return whether fetching again may give another result."""
         return self.error is None and any(source.may_change for source in self.sources)
 
     def record(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def _wanted(composition: Composition, module_id: str | None) -> list[str]:
 async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list[str]:
     """Fetch these sources again, prepare the modules with them, and write the lock; return how that changed.
 
-    The lock is written last: when anything fails, what was pinned stays so.
+    The lock is written last: when anything fails, the pins stay as they were.
     """
     app = current_app()
     fetcher = Fetcher(app.home, refresh=True, environ=app.environ, on_progress=app.inform)

@@ -66,7 +66,7 @@ def _composition(app: App, project: Path) -> Any:
 
 
 def past_of(app: App, days: float, *, all_projects: bool = False) -> Past:
-    """Return what sessions did that were active in the last days; what could not be read is said."""
+    """Return what the sessions of the last days did; print what could not be read."""
     since = datetime.now(UTC) - timedelta(days=days)
     store = SessionStore(app.home)
     sessions = store.list(app.project, all_projects=all_projects, include_children=True, since=since)

@@ -68,7 +68,7 @@ def is_fork(session: SessionSummary) -> bool:
 
 
 def cost_text(metadata: Mapping[str, Any]) -> str:
-    """Return what a session cost: a plus stands for answers without a price, a dash for nothing known."""
+    """Return what a session cost: a plus marks answers without a price, a dash an unknown cost."""
     used = UsageRecord.of_facts(metadata.get("usage"))
     if not used.priced:
         return "-"

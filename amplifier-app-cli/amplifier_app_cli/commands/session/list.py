@@ -123,7 +123,7 @@ def _say_what_is_missing(app: App, shown: int, total: int, is_all: bool, project
         app.inform(f"{shown} of {total} sessions; -n 0 shows all")
 
 
-#: The title keeps at least this many columns; what follows gives way.
+#: The title keeps at least this many columns; what follows is cut first.
 _LEAST_SAID = 16
 #: At most this many columns of an agent's name are shown in a terminal, before how it ended.
 _MOST_NAMED = 24
@@ -170,7 +170,7 @@ def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummar
 
 
 class _Description(NamedTuple):
-    """The line about a session: what comes before its words, those words, and what follows, long or short."""
+    """The line about a session: what comes before its title, the title, and what follows, long or short."""
 
     before: str
     said: str
@@ -178,7 +178,7 @@ class _Description(NamedTuple):
 
 
 def _fitted(branch: str, about: _Description, width: int) -> str:
-    """Return a line that fits: the words give way as long as they say something, then what follows them."""
+    """Return a line that fits: the title is cut first, down to its minimum, then what follows it."""
     from amplifier_app_cli.ui.layout import columns, shortened
 
     def room(after: str) -> int:
@@ -228,7 +228,7 @@ def _ending(session: SessionSummary, words: EndingReader) -> str | None:
 
 
 def _described(session: SessionSummary, shown: str, words: EndingReader, *, is_short: bool) -> _Description:
-    """Return the line about a session; `shown` stands for its id.
+    """Return the line about a session; `shown` is printed as its id.
 
     Of a child the agent and its task come first; for a person its id is last, since it says the least.
     """

@@ -36,7 +36,7 @@ from amplifier_kit.engine.usage import UsageRecord
 
 @dataclass
 class _Known:
-    """One session, and what its folder and the sessions beside it tell."""
+    """One session, with facts from its folder and from the sessions beside it."""
 
     session: SessionSummary
     metadata: dict[str, Any]

@@ -87,6 +87,6 @@ def _facts(name: str, tool: Any) -> dict[str, Any]:
         "description": str(getattr(tool, "description", "") or ""),
         "action": action if isinstance(action, str) and action else f"tool.{name}",
         "package": type(tool).__module__.partition(".")[0],
-        # As a model gets it: what JSON has no word for is left to `str`.
+        # As a model gets it: `str` converts what JSON cannot represent.
         "input_schema": json.loads(json.dumps(schema, default=str)) if isinstance(schema, dict) else {},
     }

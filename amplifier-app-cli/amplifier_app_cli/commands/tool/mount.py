@@ -27,7 +27,7 @@ _PARTS: Final = ("session", "tools", "agents", "spawn")
 
 
 class ToolUnknownError(FoundationError):
-    """The bundle has no tool of that name."""
+    """The bundle does not have a tool of that name."""
 
     code = "tool_not_found"
 

@@ -42,7 +42,7 @@ class ContextBehaviorTests:
 
     @pytest.mark.asyncio
     async def test_clear_removes_messages(self, context_module: Any) -> None:
-        """After clear() nothing that was said is left."""
+        """After clear() no message is left."""
         await context_module.add_message({"role": "user", "content": "Test"})
         await context_module.clear()
         assert ("user", "Test") not in _told(await context_module.get_messages())

@@ -39,7 +39,7 @@ class ProviderBehaviorTests:
 
     @pytest.mark.asyncio
     async def test_parse_tool_calls_returns_list(self, provider_module: Any) -> None:
-        """A response without tool calls gives a list all the same."""
+        """A response without tool calls still gives a list."""
         from amplifier_core.message_models import ChatResponse, TextBlock
 
         calls = provider_module.parse_tool_calls(ChatResponse(content=[TextBlock(text="Hello")]))

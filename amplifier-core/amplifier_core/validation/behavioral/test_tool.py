@@ -59,6 +59,6 @@ class ToolBehaviorTests:
         except (AttributeError, TypeError, KeyError) as error:
             pytest.fail(f"execute({{}}) raised {error!r}; return ToolResult(success=False, error={{...}}) instead")
         except Exception:
-            # Raised on purpose. Answering is better, but the caller can tell what happened.
+            # Raised on purpose. Answering is better, but the caller can see what happened.
             return
         assert isinstance(result.success, bool), "ToolResult.success must be a bool"

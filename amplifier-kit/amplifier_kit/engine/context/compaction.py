@@ -337,7 +337,7 @@ class _Compaction:
 
 
 def compaction_notice(compacted: Compacted, budget: TokenBudget, settings: ContextConfig) -> Message | None:
-    """Return the message that tells the model about a compaction, None when the settings want none.
+    """Return the message that informs the model of a compaction, None when the settings disable it.
 
     It describes the compacted beginning only, so that it stays the same until the next compaction.
     """

@@ -51,6 +51,6 @@ def delegation_depth(coordinator: Any) -> int:
 
 
 def plan_section(plan: Any, key: str) -> Mapping[str, Any]:
-    """Return the mapping below a key of a plan or of a part of it, empty when there is none."""
+    """Return the mapping below a key of a plan or of a part of it, empty if it is missing."""
     section = plan.get(key) if isinstance(plan, Mapping) else None
     return section if isinstance(section, Mapping) else {}

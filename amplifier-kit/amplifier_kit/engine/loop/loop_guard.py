@@ -1,4 +1,4 @@
-"""Detect a model that repeats itself: the same tool calls with the same results, again and again.
+"""Detect a model that repeats itself: the same tool calls with the same results, repeatedly.
 
 Arguments alone prove nothing (reading a log twice is fine when the log has grown), so results are compared too. The
 calls of tools that poll by nature (`polling = True`) are left out by the caller.

@@ -44,7 +44,7 @@ class TurnMonitor:
         self.immediate_stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self) -> None:
-        """Check now, and again and again until `stop`."""
+        """Check now, and repeatedly until `stop`."""
         self._check_cancellation()
         self._emit_heartbeat()
         self._timer = asyncio.get_running_loop().call_later(_POLL, self.start)
@@ -58,7 +58,7 @@ class TurnMonitor:
             await cancel_and_wait(self._heartbeat)
 
     async def announce_cancellation(self) -> None:
-        """Return when a requested cancellation has been announced; at once when there is none."""
+        """Return when a requested cancellation has been announced; at once if none is requested."""
         self._check_cancellation()
         if self._announcement is not None:
             await asyncio.shield(self._announcement)

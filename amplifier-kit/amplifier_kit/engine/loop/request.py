@@ -118,7 +118,7 @@ def _build_message(position: int, message: Mapping[str, Any]) -> Message:
 
 
 def build_tools(tools: Mapping[str, Any]) -> list[ToolSpec] | None:
-    """Return the specs of the tools, None when there are none.
+    """Return the specs of the tools, None without tools.
 
     Tools go by the names they are mounted under, which is how calls find them. A tool with a `native_tool_spec`, a dict
     with `type`, is passed through for the provider's own use of it.

@@ -112,7 +112,7 @@ class TurnSession:
 
     @property
     def state(self) -> dict[str, Any]:
-        """Return `session_state`, the app's scratch space; an empty one when there is none."""
+        """Return `session_state`, the app's scratch space; an empty one if it is missing."""
         state = getattr(self.coordinator, "session_state", None)
         return state if isinstance(state, dict) else {}
 

@@ -70,7 +70,7 @@ class CallResult(NamedTuple):
 
 
 class CallFailed(Exception):
-    """A call has no result of its tool: `text` is for the model, `kind` and the message for the log.
+    """A call did not return its tool's result: `text` is for the model, `kind` and the message for the log.
 
     `source` names the hook that denied; None for the kernel and people, whose denials are events already.
     """
@@ -106,7 +106,7 @@ class RunningCall:
         self._clock = clock
         #: When approval:required was emitted, and what the clock showed then; None while no question is open.
         self._asked: tuple[float, int] | None = None
-        #: Milliseconds of waiting that only approval events tell of.
+        #: Milliseconds of waiting that only approval events report.
         self._reported_ms: float = 0
         self._started = time.monotonic()
         self.payload: dict[str, Any] = {
@@ -353,7 +353,7 @@ class ToolRunner:
     # -- the tool --
 
     async def _execute(self, running: RunningCall) -> ToolResult:
-        """Return the tool's result; raise CallFailed when it has none, or must not start any more."""
+        """Return the tool's result; raise CallFailed when it has none, or may no longer start."""
         self._check_not_cancelled(running)
         name, call_id, cancellation = running.tool_name, running.call.id, self.session.cancellation
         timeout = self._config.timeout_of(name, running.tool)

@@ -150,7 +150,7 @@ class Place:
                 return None
 
     def current_path(self) -> Path | None:
-        """Return where the place is now, which changes when a folder is moved; None where the system cannot tell."""
+        """Return where the place is now, which changes when a folder is moved; None if it is unknown."""
         try:
             folder = Path(os.readlink(f"/proc/self/fd/{self.folder}"))
         except OSError:
@@ -322,7 +322,7 @@ class Roots(NamedTuple):
         self._check_identity(place, verb)
 
     def _check_identity(self, place: Place, verb: str) -> None:
-        """Refuse a place that lies in a denied root under another name: other case, hard link, second mount."""
+        """Refuse a place that is in a denied root under another name: other case, hard link, second mount."""
         status = place.status() if self.denied else None
         found = {*place.chain, *([_Identity.of(status)] if status is not None else [])}
         for root in self.denied:

@@ -154,7 +154,7 @@ class Workspace:
     def hiding(self, tool_name: str, place: Place) -> IsHidden | None:
         """Return the check whether a real path near `place` must not be named; None when nothing is hidden.
 
-        Raises FileError when the session cannot tell, and so does the check.
+        Raises FileError when the session cannot decide, and so does the check.
         """
         with _hiding_errors():
             is_hidden = hiding(self._coordinator, tool_name, str(place.path))

@@ -49,12 +49,12 @@ _WILD: Final = re.compile(r"[*?\[{]")
 
 
 class Facts(NamedTuple):
-    """The parts of an action that rules are held against.
+    """The parts of an action that rules are matched with.
 
-    `commands` is None when the action runs none. `paths` are real paths (links followed); `spelled` are the same as
-    they were written, which only denying and asking rules see. `reads` and `writes` are files that the action touches
-    besides: redirects of a shell line, a download's file. `lines` are shell lines of more than one command, as they
-    were written. With a `problem`, nothing allows the action.
+    `commands` is None for actions that run no command. `paths` are real paths (links followed); `spelled` are the same
+    as they were written, which only denying and asking rules see. `reads` and `writes` are files that the action
+    touches besides: redirects of a shell line, a download's file. `lines` are shell lines of more than one command, as
+    they were written. With a `problem`, nothing allows the action.
     """
 
     action: str
@@ -225,7 +225,7 @@ class Part(NamedTuple):
 
     `actions` are the names under which a rule may mean it: a file that a command writes is written and run.
     `is_refused` means that nothing allows it; a `problem` on a command means that no rule allows it by its words.
-    `lines` are all the spellings of a command that rules which restrict are held against.
+    `lines` are all the spellings of a command that restricting rules are matched with.
     With `is_spelling` it is another part's path as it was written, or the line of several commands, which only rules
     that restrict look at.
     """

@@ -219,7 +219,7 @@ def _plain(part: str) -> str | None:
 
 
 def prefix_of(parts: tuple[str, ...]) -> str:
-    """Return the folder that every match lies in: the parts before the first one with a wildcard."""
+    """Return the folder that contains every match: the parts before the first one with a wildcard."""
     plain: list[str] = []
     for part in parts:
         if literal_prefix(part) != part:
@@ -286,7 +286,7 @@ class HiddenPaths:
         return any(expression.match(plain) for expression in self._expressions)
 
     def within(self, place: str) -> HiddenPaths | None:
-        """Return the hidden paths below a place that a call was allowed to look at; None when there are none.
+        """Return the hidden paths below a place that a call was allowed to look at; None if nothing is hidden.
 
         A rule that asks for the place itself was answered with the call: it does not ask again for paths below.
         """
@@ -298,9 +298,9 @@ class HiddenPaths:
 def hidden_paths(rules: Iterable[Rule], project: Path, tool: str, *, home: Path | None = None) -> HiddenPaths | None:
     """Return a check whether a rule asks for reading a place by `tool`, or denies it; None when no rule does.
 
-    A search is allowed by the folder that it looks at. Paths below may be another matter: the caller checks each path
-    before it shows it, absolute and with all links followed. Rules that name no path are held against the call as a
-    whole, and hide nothing.
+    A search is allowed by the folder that it looks at. Paths below may be judged differently: the caller checks each
+    path before it shows it, absolute and with all links followed. Rules that name no path are matched with the call as
+    a whole, and hide nothing.
     """
     actions = (_READ, f"tool.{tool}")
     known = [rule for rule in rules if rule.verdict != "allow" and _fits(rule, actions, tool)]

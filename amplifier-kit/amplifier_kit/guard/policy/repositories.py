@@ -58,7 +58,7 @@ def mark_repositories(segments: list[Segment], line: str, folders: Iterable[str]
 
 
 def repository_of(folder: str) -> str | None:
-    """Return the mark of the repository that a program would find from a folder; None when there is none.
+    """Return the mark of the repository that a program would find from a folder; None outside of repositories.
 
     That is `.git` or the like beside the files, or the folder of a bare repository itself.
     """

@@ -151,7 +151,7 @@ def _example_details(rule: Rule, example: Example) -> tuple[str, dict[str, Any]]
 
 
 def _floor(entry: object, where: str) -> Rule | None:
-    """Return the rule that takes the place of a bad entry: none for one that would have allowed."""
+    """Return the rule that replaces an invalid entry: none for one that would have allowed."""
     if not isinstance(entry, Mapping):
         return Rule("ask", reason=_BROKEN, where=where)
     if entry.get("verdict") == "allow":
@@ -398,7 +398,7 @@ def example_command(pattern: str, *, is_allowing: bool) -> str | None:
 
 
 def tidied(pattern: str) -> str:
-    """Return a pattern with single blanks, and quotes as they are in the lines that it is held against."""
+    """Return a pattern with single blanks, and quotes as in the lines that it is matched with."""
 
     def quoted(found: re.Match[str]) -> str:
         text = found[1] if found[1] is not None else found[2]
@@ -408,7 +408,7 @@ def tidied(pattern: str) -> str:
 
 
 def _character(one: re.Pattern[str], preferred: str) -> str:
-    """Return a character that a single one of a pattern may be; a hole, which no command has, when there is none."""
+    """Return a character that a one-character pattern matches; if none is found, a hole, which no command contains."""
     return next(filter(one.match, (*preferred, *_CHARACTERS, *one.pattern)), HOLE)
 
 

@@ -169,7 +169,7 @@ class _Place(NamedTuple):
 
 
 class _Index:
-    """Rules of one verdict. An action is held against the few whose patterns start as it does."""
+    """Rules of one verdict. An action is matched with the few whose patterns start as it does."""
 
     def __init__(self, rules: Iterable[Rule], project: Path, home: Path | None) -> None:
         self._blanket: list[Rule] = []
@@ -311,7 +311,7 @@ class Decision(NamedTuple):
     reason: str
     rule: Rule | None = None
     what: str = ""
-    #: Whether there is no other reason than that no rule covers it.
+    #: Whether the only reason is that no rule covers it.
     is_uncovered: bool = False
 
 

@@ -77,7 +77,7 @@ class Segment(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The words as one line, in the form that an allowing rule is held against.
+        """The words as one line, in the form that an allowing rule is matched with.
 
         A word that contains blanks or quotes, or is empty, is in single quotes: words cannot be mistaken for others.
         """
@@ -94,7 +94,7 @@ class Segment(NamedTuple):
         return self.is_opaque or HOLE in self.line
 
     def spellings(self) -> tuple[str, ...]:
-        """Return every line that a denying or asking rule is held against: all that its author may have meant."""
+        """Return every line that a denying or asking rule is matched with: all that its author may have meant."""
         if not self.words:
             return (self.line,) if self.assignments else ()
         lines = [self.line]

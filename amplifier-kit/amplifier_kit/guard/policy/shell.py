@@ -99,7 +99,7 @@ def _parse(script: str, depth: int, *, is_bash: bool = True) -> list[Segment]:
         starts = range(0, len(words), MAX_STARTS)
         found += [Segment(words[at : at + 2 * MAX_STARTS], joined, runs_rest=True) for at in starts]
     if _SLASHED.search(joined) and any(segment.is_opaque for segment in found):
-        # Nothing allows it any more; its words are for the rules that deny.
+        # No rule can allow it now; its words are only for the rules that deny.
         found += _parse(_SLASHED.sub("\n ", joined), depth + 1)
     if any(segment.words and changes_folder(segment.words[0]) for segment in found):
         found = [_in_unknown_folder(segment) for segment in found]

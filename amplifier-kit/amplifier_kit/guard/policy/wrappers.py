@@ -94,7 +94,7 @@ def _wrapper(row: Program, words: tuple[str, ...]) -> Wrapped:
     set_here = [word.partition("=")[0].rstrip("+") for word in words[1:start] if "=" in word and word[0] != "-"]
     if name == "env":
         set_here += _unset(words[1:start])
-    # A name that no variable of the shell has is there for some program, which may take it for anything.
+    # A name that is not valid for a shell variable is meant for some program, which may use it for anything.
     if hazardous := [each for each in set_here if is_hazardous_variable(each) or not _NAME.fullmatch(each)]:
         return Wrapped(words=(words[start:],), reason=f"{hazardous[0]!r} may decide what runs")
     # A path may be another program of that name.
@@ -199,7 +199,7 @@ def _shell(row: Program, words: tuple[str, ...]) -> Wrapped | None:
         if not word.startswith("--"):
             if set(word[1:]) - set("ceuxlopfhmvnO"):
                 return Wrapped(reason=f"`{name}` with options that are not known here")
-            if word.startswith("+") and set(word) & set("no"):  # after `-n` the script is run all the same
+            if word.startswith("+") and set(word) & set("no"):  # after `-n` the script is still run
                 return Wrapped(reason=f"`{name}` with options that are switched off")
             is_script = is_script or "c" in word
             at += sum(letter in "oO" for letter in word[1:])

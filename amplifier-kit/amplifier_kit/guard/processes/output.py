@@ -33,7 +33,7 @@ class Shown(NamedTuple):
     text: str
     is_cut: bool
     total: int
-    #: The file with the whole output, where the caller keeps one, or why there is none.
+    #: The file with the whole output, where the caller keeps one, or why it is missing.
     path: Path | None = None
     problem: str = ""
 

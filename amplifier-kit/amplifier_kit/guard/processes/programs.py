@@ -115,7 +115,7 @@ def _outermost_repository(folder: str) -> str:
 
 
 def find_program(name: str, path: str | None, untrusted: Folders | None = None) -> str | None:
-    """Return the absolute path of a program from a trusted folder of PATH, None when there is none.
+    """Return the absolute path of a program from a trusted folder of PATH, None if it is missing.
 
     `path` is the value of PATH, `untrusted` the folders that commands can write to: by default the one that this
     process works in. An absolute path is an explicit choice and returned as it is; a relative one, which depends on

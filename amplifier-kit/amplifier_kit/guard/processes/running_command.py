@@ -224,7 +224,7 @@ class RunningCommand:
             self._loop.add_reader(stream, self._on_output, stream)
 
     def _read(self, stream: IO[bytes]) -> bool:
-        """Pass one chunk to the output; return False when there is none."""
+        """Pass one chunk to the output; return False if nothing could be read."""
         try:
             data = os.read(stream.fileno(), _CHUNK)
         except BlockingIOError:

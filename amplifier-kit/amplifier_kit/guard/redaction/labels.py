@@ -86,7 +86,7 @@ _PROSE: Final = frozenset(
 )
 
 
-# -- what stands after a label: a secret, or a placeholder, a path, code or prose --
+# -- what follows a label: a secret, or a placeholder, a path, code or prose --
 
 
 def is_placeholder(value: str) -> bool:

@@ -35,7 +35,7 @@ _NOT_SCRUBBED = RECORD_KEYS | {"redaction"}
 
 #: Deeper data is left out: nothing that JSON can carry over a wire is nested like that.
 _MAX_DEPTH = 200
-#: Masking may bring another secret to light, at most a few times in turn.
+#: Masking may reveal another secret, at most a few times in turn.
 _MAX_PASSES = 10
 _MAX_KEYS = 4096
 _MAX_CLEAN_TEXTS = 4096
@@ -229,7 +229,7 @@ class Redactor:
         return [mask for mask, may_find in self._masks if may_find(glance)]
 
     def _masked(self, text: str, masks: Sequence[Mask], counts: Counts) -> str:
-        """Return a text with all secrets masked; again and again, until there is nothing left to mask."""
+        """Return a text with all secrets masked; repeats until there is nothing left to mask."""
         if not masks or len(text) < _SHORTEST or _token(text) in self._clean:
             return text
         given = text
@@ -397,7 +397,7 @@ def _token(text: str) -> Any:
 
 
 def _name_of(key: Any) -> str:
-    """Return the name that a key of any type stands for; members of a `str` enum are written otherwise by `str`."""
+    """Return the name of a key of any type; members of a `str` enum are written otherwise by `str`."""
     if type(key) is str:
         return key
     return str.__str__(key) if isinstance(key, str) else _as_text(key)

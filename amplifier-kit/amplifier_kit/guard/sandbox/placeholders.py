@@ -32,7 +32,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Names of files: a folder there is a placeholder of a program that was killed.
 _FILE_NAMES: Final = frozenset((".mcp.json",))
-#: The modification time, in nanoseconds, that tells placeholder files from those of the user.
+#: The modification time, in nanoseconds, that distinguishes placeholder files from those of the user.
 _MTIME: Final = 1_000_000_007
 
 #: Folders that this process created as placeholders.
