@@ -195,7 +195,7 @@ async def test_an_agent_file_with_errors_is_a_result_that_the_model_can_read(wor
     file = workshop.home.path / "agents" / "broken.md"
     file.parent.mkdir(parents=True)
     file.write_text("---\nmeta: {name: broken, description: x}\ntoools: []\n---\nDo it.\n", encoding="utf-8")
-    workshop.warnings = (f"{file}:3: unknown key 'toools' of an agent: did you mean 'tools'?",)
+    workshop.warnings = (f"{file}:3: unknown key 'toools': did you mean 'tools'?",)
     scenario = """
 turns:
   - tool_calls: [{name: delegate, arguments: {agent: broken, instruction: Go.}}]

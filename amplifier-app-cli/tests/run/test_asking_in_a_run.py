@@ -368,7 +368,7 @@ def test_resume_asks_what_waits(
         is_second = "echo second" in terminal.text.rsplit("running a command", 1)[-1]
         terminal.send("n not the second\r" if is_second else "y\r")
     terminal.wait_until(lambda: "One of two." in terminal.text and " out · $" in terminal.text)
-    assert "2 calls wait for your answer" in terminal.text
+    assert "2 pending calls need your answer" in terminal.text
     terminal.send("\x04")
     assert terminal.end()[0] == 0
     assert _ran(project) == ["first"]

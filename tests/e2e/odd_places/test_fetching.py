@@ -32,7 +32,7 @@ def _finished(folder: Path) -> list[Path]:
 
 def _unfinished(home: Path) -> list[Path]:
     """Return what was begun and not finished."""
-    return [*home.glob("cache/.*.tmp"), *home.glob("cache/installed/.staging*")]
+    return [*home.glob("cache/.*.tmp"), *home.glob("cache/installed/.*.tmp")]
 
 
 def test_two_processes_fetch_and_install_the_same_module_once(

@@ -120,7 +120,7 @@ async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) 
         return None, f"git cannot run: {error}"
     if result.returncode != 0:
         said = " ".join(without_secrets(result.output).split())
-        return None, f"git ls-remote failed: {said[-300:] or result.returncode}"
+        return None, f"cannot list the branches of the repository: {said[-300:] or result.returncode}"
     found = {name: commit for commit, name in re.findall(r"^([0-9a-f]{40,64})\t(\S+)$", result.output, re.MULTILINE)}
     commit = next((found[name] for name in names if name in found), None)
     return commit, None if commit else f"the repository has no branch or tag {ref!r}"

@@ -82,7 +82,7 @@ class KnownModule:
             "id": self.id,
             "type": self.type,
             "from": self.origin,
-            "installed": None if self.installed is None else vars(self.installed),
+            "installed": None if self.installed is None else self.installed._asdict(),
             "plan": [
                 {
                     "section": one.section,

@@ -38,7 +38,7 @@ def test(name: str | None, output_format: str) -> None:
     app = current_app()
     choice, answer = _asked(app, name, ask, output_format)
     if output_format == "json":
-        print_json({"status": "ok", "provider": choice.provider, **vars(answer)})
+        print_json({"status": "ok", "provider": choice.provider, **answer._asdict()})
         return
 
     spent = f"{answer.input_tokens or 0} tokens in, {answer.output_tokens or 0} out"
