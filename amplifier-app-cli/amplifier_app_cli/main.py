@@ -85,8 +85,6 @@ def main(
     speak_utf8()
     fill_standard_streams()
     never_fail_to_encode()
-    # Installed packages may plug into pydantic; none of them is allowed here, and finding them takes time.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if color is not None:
         from amplifier_app_cli.ui.colour import choose_colour
 

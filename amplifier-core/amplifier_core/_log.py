@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from amplifier_core.bounded_call import require_plain
+from amplifier_core.bounded_call import FAULTS, require_plain
 from amplifier_core.data import clean, copier, describe, isolate, reason
 from amplifier_core.trace import timestamp as now
 
@@ -51,7 +51,7 @@ class LogPipe:
                     return
                 if not isinstance(processed, dict):
                     raise TypeError(f"it must return the record or None, not {type(processed).__name__}")
-            except Exception as error:
+            except FAULTS as error:
                 self._report(processor, "processor", error)
                 return
             record = clean(processed)
@@ -61,10 +61,10 @@ class LogPipe:
         for sink in sinks:
             try:
                 require_plain(sink(fresh()))
-            except Exception as error:
+            except FAULTS as error:
                 self._report(sink, "sink", error)
 
-    def _report(self, culprit: object, what: str, error: Exception) -> None:
+    def _report(self, culprit: object, what: str, error: BaseException) -> None:
         if id(culprit) not in self._reported:
             self._reported[id(culprit)] = culprit
             logger.error("Log %s %r failed (reported once): %s", what, culprit, reason(error), exc_info=error)

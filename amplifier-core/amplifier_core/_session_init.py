@@ -194,7 +194,8 @@ class MountWave:
         read_option = getattr(self.coordinator, "_session_option", None)  # another coordinator class may have none
         deadline = read_option("ready_timeout") if read_option is not None else None
         failures: list[tuple[str, str]] = []
-        for module_id, ready in self.queue.get_on_session_ready_queue():
+        queue = self.queue.get_on_session_ready_queue()
+        for module_id, ready in queue if isinstance(queue, (list, tuple)) else ():  # a loader may be a stand-in
             with open_module(self.coordinator, module_id, self, self.kinds.get(module_id, "app")):
                 try:
                     await call(running_task(), deadline, ready, self.coordinator)

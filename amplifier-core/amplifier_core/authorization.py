@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from math import inf
 from typing import Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
@@ -29,6 +28,8 @@ _KERNEL: Final = "kernel"
 _PERSON: Final = "approval_system"
 _HOOK: Final = "hooks"
 _OPTIONS: Final = ("Allow", "Deny")
+#: Seconds of the longest wait that a date can express.
+_LONGEST: Final = 3e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ def announcement(request: ApprovalRequest) -> dict[str, Any]:
 
 
 def _deadline(timeout: float | None) -> datetime | None:
-    return None if timeout is None or timeout == inf else datetime.now(UTC) + timedelta(seconds=timeout)
+    return None if timeout is None or timeout > _LONGEST else datetime.now(UTC) + timedelta(seconds=timeout)
 
 
 async def report(coordinator: Any, outcome: Authorization, about: Mapping[str, Any]) -> None:

@@ -43,6 +43,17 @@ class ForeignCancelled(Exception):
         super().__init__("it raised CancelledError although its task was not cancelled")
 
 
+class ForeignError(Exception):
+    """Foreign code raised an exception that is no Exception, such as the panic of a native extension."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"{type(error).__name__}: {describe(error)}")
+
+
+#: What counts as the failure of a plain function of a module: nothing is awaited in it that could be cancelled.
+FAULTS = (Exception, asyncio.CancelledError)
+
+
 class DeadlineExceeded(TimeoutError):
     """Foreign code took longer than its deadline."""
 
@@ -94,7 +105,8 @@ def call(
     """Call `function` in a copied context, and await the result if it is awaitable.
 
     `task` is `running_task()`, fetched by the caller once for many calls; `deadline` is in seconds. Raises whatever the
-    function raises, apart from a CancelledError that it raised itself, which becomes ForeignCancelled; DeadlineExceeded
+    function raises, as an Exception: a CancelledError of its own becomes ForeignCancelled, other errors that are no
+    Exception ForeignError, and only KeyboardInterrupt and SystemExit pass as they are; DeadlineExceeded
     past the deadline; CancelledError when the outer task was cancelled meanwhile, even if the function swallowed it. A
     function that blocks without awaiting cannot be interrupted.
     """
@@ -132,7 +144,7 @@ def call(
     if isinstance(failure, asyncio.CancelledError):
         raise ForeignCancelled from failure
     if failure is not None:
-        raise failure
+        raise failure if isinstance(failure, Exception) else ForeignError(failure) from failure
     return outcome
 
 
@@ -140,8 +152,12 @@ def begin(function: Callable[[], Any]) -> Any:
     """Call `function` in a copied context and return its result, which `call` can await; cheaper than `call`."""
     try:
         return copy_context().run(function)
+    except (*INTERRUPTS, Exception):
+        raise
     except asyncio.CancelledError as error:
         raise ForeignCancelled from error
+    except BaseException as error:
+        raise ForeignError(error) from error
 
 
 def _drive(

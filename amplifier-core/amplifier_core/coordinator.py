@@ -128,7 +128,7 @@ class ModuleCoordinator:
         return scope.span_id if scope is not None else None
 
     def span(self, name: str) -> Scope:
-        """Return a child span to open with a `with` or `async with` block; events emitted inside carry its id."""
+        """Return a child of the span that is open now, for one `with` or `async with` block; its events have its id."""
         return open_span(self, name)
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from amplifier_core import events
 from amplifier_core._verdicts import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
-from amplifier_core.bounded_call import DeadlineExceeded, call, require_plain, running_task
+from amplifier_core.bounded_call import FAULTS, DeadlineExceeded, call, require_plain, running_task
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.data import clean, copier, isolate, reason
 from amplifier_core.models import ContextInjection, HookResult
@@ -262,7 +262,7 @@ class HookRegistry:
         for name, observer in self._observers:
             try:
                 require_plain(observer(event, fresh(), outcome))
-            except Exception as error:
+            except FAULTS as error:
                 _log_failure(event, name, error)
 
     async def emit_and_collect(self, event: str, data: Any, timeout: float = 1.0) -> list[dict[str, Any]]:
@@ -359,5 +359,5 @@ def _correlated(event: str, data: Any) -> Any:
     return fields if request_id is None else {**fields, REQUEST_ID_FIELD: request_id}
 
 
-def _log_failure(event: str, name: str, error: Exception) -> None:
+def _log_failure(event: str, name: str, error: BaseException) -> None:
     logger.error("Hook handler error for event '%s' (handler '%s'): %s", event, name, reason(error), exc_info=error)

@@ -204,6 +204,7 @@ class AmplifierSession:
 
     def _release(self) -> None:
         self.initialized = False
+        self._initializing = asyncio.Lock()  # the next start may be in another event loop
         if _live.get(self.session_id) is self:
             del _live[self.session_id]
         if _created.get(self.session_id) is self:

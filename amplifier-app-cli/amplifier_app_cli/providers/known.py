@@ -115,7 +115,8 @@ def is_installed(module: str) -> bool:
     from importlib.util import find_spec
 
     # Nearly every module is in the package of that name; reading all entry points takes far longer than looking there.
-    if find_spec(f"amplifier_module_{module.replace('-', '_')}") is not None:
+    package = None if "." in module else find_spec(f"amplifier_module_{module.replace('-', '_')}")
+    if package is not None and package.origin is not None:
         return True
     from importlib.metadata import entry_points
 

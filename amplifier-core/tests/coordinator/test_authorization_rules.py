@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_core import ModuleCoordinator
+from amplifier_core import AmplifierSession, ModuleCoordinator
 from amplifier_core.authorization import Authorization, Opinion, decide
 
 ANSWERS = st.lists(st.sampled_from(["allow", "deny", "ask", None, "nonsense", "raises"]), max_size=6)
@@ -160,3 +160,20 @@ async def test_a_policy_that_asks_itself_ends_in_a_denial() -> None:
     kernel.register_policy("loop", ask_again)
 
     assert not await kernel.authorize("x")
+
+
+async def test_a_timeout_longer_than_any_date_has_no_deadline() -> None:
+    """A person is asked although the timeout cannot be expressed as a date."""
+    deadlines: list[Any] = []
+
+    async def request_approval(prompt: str, options: list[str], timeout: float, default: str) -> str:
+        return "Allow"
+
+    plan = {"session": {"orchestrator": "x", "context": "y", "approval_timeout": 1e12}}
+    kernel = AmplifierSession(plan).coordinator
+    kernel.approval_system = SimpleNamespace(request_approval=request_approval)
+    kernel.hooks.register("approval:required", lambda event, data: deadlines.append(data.get("deadline")))
+    kernel.register_policy("careful", lambda action, details: "ask")
+
+    assert await kernel.authorize("x")
+    assert deadlines == [None]

@@ -20,6 +20,10 @@ class Speechless(Exception):
     __repr__ = __str__
 
 
+class Panic(BaseException):
+    """An error like the panic of a native extension, which is no Exception."""
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
@@ -31,6 +35,7 @@ class Speechless(Exception):
             asyncio.CancelledError(),
             "Gate 'rules' failed: it raised CancelledError although its task was not cancelled",
         ),
+        (Panic("index out of bounds"), "Gate 'rules' failed: Panic: index out of bounds"),
     ],
 )
 @pytest.mark.parametrize("later", [False, True])

@@ -99,3 +99,17 @@ def test_what_cannot_be_called(registry: HookRegistry) -> None:
     """It is refused when it is given, not when something happens."""
     with pytest.raises(TypeError, match="observe: the observer must be callable, got str"):
         registry.observe("log")  # type: ignore[arg-type]
+
+
+async def test_an_observer_that_raises_a_cancellation_is_isolated(registry: HookRegistry, heard: Heard) -> None:
+    """Nothing is awaited in an observer: a CancelledError there is its own failure, and the next one is called."""
+
+    def read_cancelled_task(event: str, data: Any, outcome: Outcome) -> None:
+        raise asyncio.CancelledError
+
+    observers = list(registry._observers)
+    registry._observers = ()
+    registry.observe(read_cancelled_task)
+    registry._observers = (*registry._observers, *observers)
+    assert (await registry.emit("x:y", {})).action == "continue"
+    assert [event for event, _, _ in heard] == ["x:y"]

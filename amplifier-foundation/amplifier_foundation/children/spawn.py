@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,7 @@ from amplifier_foundation.children.plan import AgentRoster
 from amplifier_foundation.children.prepare import ChildPreparation
 from amplifier_foundation.children.results import Result, child_id, is_child_id, save_result, stored_result, task_hash
 from amplifier_foundation.children.resume import (
+    FROM_CHILD,
     continue_prompt,
     load_child,
     load_interrupted,
@@ -26,6 +28,7 @@ from amplifier_foundation.children.resume import (
 from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.origin import ChildFacts, Origin
 from amplifier_foundation.sessions.plan import planned_budget
+from amplifier_foundation.sessions.resume import RECOVERED
 from amplifier_kit.engine.tasks import call_in_progress
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 #: How long children that are running when their parent ends may take to close.
 _CLOSE_SECONDS: Final = 5.0
+#: Marks of results that the model has not seen yet.
+_UNSEEN: Final = frozenset({"synthetic", RECOVERED, FROM_CHILD})
 
 
 class ChildSessions:
@@ -47,6 +52,10 @@ class ChildSessions:
         self._roster = AgentRoster(parent.prepared.composed.plan, parent.session.config, parent.agents_at_start)
         self._running: dict[str, _Running] = {}
         self._costs = ChildCosts(parent.session.coordinator)
+        #: How often each call id was answered before: an id that is used again, as after `/clear`, is a new call.
+        self._answered = Counter(_answered_calls(parent.saved))
+        #: In which turn this process answered each last.
+        self._answered_in: dict[str, int] = {}
 
     def check_parent(self, given: Any) -> None:
         """Raise SpawnError when the caller means another session than this one, or this one has ended."""
@@ -68,19 +77,21 @@ class ChildSessions:
             self._parent.session.coordinator.log("WARNING", text)
         agent = self._roster.definition(request.agent, agents)
         given, request = request, self._with_call(request)
-        task = task_hash(request.instruction)
+        task = self._task(request)
         # A caller that names a call means its child. One that does not, and starts the same twice at once, means two.
         identity = self._identity(request, task, is_shared=_named_call(given) is not None)
         work = self._find_or_start(identity, task, request, agent)
-        return await self._once(identity, request.agent, task, work, request.timeout)
+        result = await self._once(identity, request.agent, task, work, request.timeout)
+        return self._answered_with(request.tool_call_id, result)
 
     async def resume(self, session_id: Any, request: SpawnRequest) -> Result:
         """Return a child's result of another task; raises ChildUnknownError for an unknown child."""
         request = self._with_call(request)
         saved = await load_child(self._place, session_id, self._parent.session_id)
-        task = task_hash(*filter(None, (request.tool_call_id, task_hash(request.instruction))))
+        task = task_hash(*filter(None, (request.tool_call_id, self._task(request))))
         work = self._resume(saved, task, request, is_new_task=True)
-        return await self._once(saved.session_id, _agent_of(saved), task, work, request.timeout)
+        result = await self._once(saved.session_id, _agent_of(saved), task, work, request.timeout)
+        return self._answered_with(request.tool_call_id, result)
 
     def child_id(self, agent: str, tool_call_id: str | None = None, instruction: str | None = None) -> str:
         """Return the id of the child of a call."""
@@ -134,6 +145,11 @@ class ChildSessions:
             parallel_group_id=group if isinstance(group, str) else request.parallel_group_id,
         )
 
+    def _task(self, request: SpawnRequest) -> str:
+        """Return the hash of a task: of its words, and how often its call's id was used before."""
+        times = self._times(request.tool_call_id)
+        return task_hash(request.instruction, str(times)) if times else task_hash(request.instruction)
+
     def _identity(self, request: SpawnRequest, task: str, *, is_shared: bool) -> str:
         if request.sub_session_id is None:
             return self._call_id(request.agent, request.tool_call_id, task, is_shared=is_shared)
@@ -146,14 +162,29 @@ class ChildSessions:
 
         A child of that agent with the same task has the id already, unless it is running and must not be shared.
         """
-        identity = child_id(self._parent.session_id, call, agent)
+        times = self._times(call)
+        distinct = (str(times),) if times else ()
+        identity = child_id(self._parent.session_id, call, agent, *distinct)
         if call is None or task is None:
             return identity
         for more in _distinctions(agent, task):
             if self._known(identity) in (None, (agent, task)) and (is_shared or identity not in self._running):
                 break
-            identity = child_id(self._parent.session_id, call, agent, *more)
+            identity = child_id(self._parent.session_id, call, agent, *distinct, *more)
         return identity
+
+    def _times(self, call: str | None) -> int:
+        """Return how often this call id was used before the current call."""
+        return 0 if call is None else self._answered[call] + self._was_answered_before(call)
+
+    def _was_answered_before(self, call: str) -> bool:
+        return self._answered_in.get(call, self._parent.turns) < self._parent.turns
+
+    def _answered_with(self, call: str | None, result: Result) -> Result:
+        if call is not None:
+            self._answered[call] += self._was_answered_before(call)
+            self._answered_in[call] = self._parent.turns
+        return result
 
     def _known(self, identity: str) -> tuple[str, str] | None:
         """Return the agent and the first task of a child; None if the child or they are unknown."""
@@ -301,3 +332,17 @@ def _distinctions(agent: str, task: str) -> Iterator[tuple[str, ...]]:
     yield (task,)
     yield (task, agent)
     yield from ((task, agent, str(number)) for number in count(2))
+
+
+def _answered_calls(saved: SavedSession | None) -> list[str]:
+    """Return the ids of the calls that have results in a session.
+
+    Synthetic and recovered results are left out: the model has not seen them, and may repeat the call.
+    """
+    calls = [] if saved is None else [message for message in saved.messages if message.get("role") == "tool"]
+    marks = [message.get("metadata") for message in calls]
+    return [
+        str(message.get("tool_call_id"))
+        for message, mark in zip(calls, marks, strict=True)
+        if not (isinstance(mark, Mapping) and _UNSEEN & mark.keys())
+    ]

@@ -86,7 +86,7 @@ class CacheEntry(NamedTuple):
                     return copy
                 async with staging_folder(self.folder) as staging:
                     fresh = staging / "content"
-                    fresh.mkdir()
+                    fresh.mkdir(mode=0o700)
                     origin = await make(fresh)
                     sha256 = await in_thread(lambda: self._hash(fresh))
                     accept(sha256)

@@ -27,6 +27,16 @@ async def test_a_call_that_is_made_again_gets_what_its_child_has_done(tree: Any,
     assert _starts(tree, first["session_id"]) == 1
 
 
+async def test_a_call_id_that_is_used_again_in_a_later_turn_is_a_new_call(tree: Any, spawn_in: Any) -> None:
+    """A provider that counts its ids from one again gets a new child, not the stored answer of the old one."""
+    async with tree.run() as runtime:
+        first = await spawn_in(runtime)("explorer", "Look.", tool_call_id="call-1")
+        await runtime.execute("Again.")
+        again = await spawn_in(runtime)("explorer", "Look.", tool_call_id="call-1")
+    assert again["session_id"] != first["session_id"]
+    assert _starts(tree, again["session_id"]) == 1
+
+
 async def test_a_call_is_known_by_what_the_loop_or_the_caller_says(tree: Any, spawn_in: Any) -> None:
     """Callers that run the child in a task of their own hand the id over; others need not."""
     async with tree.run() as runtime:

@@ -264,7 +264,10 @@ class SessionLog:
         try:
             if self._lead:
                 self._size += self._append(b"")  # ends the unfinished line
-            os.fsync(self._descriptor)
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:  # not every file system can; the lines are written all the same
+                self._report(error, "force it to disk")
             os.rename(files.active, files.rotated(number))
         except OSError as error:
             self._report(error, "rotate it")

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final, NamedTuple
 
 from amplifier_core.data import INTERRUPTS
@@ -241,14 +242,25 @@ class Turn:
         await self._store_results(results)
 
     async def _store_interrupted(self, calls: Sequence[Call]) -> None:
-        await self._store_results(self.tool_runner.results(calls))
+        with suppress(Exception):  # it is logged; what interrupted the calls is raised, not this
+            await self._store_results(self.tool_runner.results(calls))
         await self.session.add({"role": "assistant", "content": _INTERRUPTED, "metadata": {"synthetic": True}})
         await self.tool_runner.apply_injections()
 
     async def _store_results(self, results: Sequence[CallResult]) -> None:
-        """Store results in call order; raises what the context raises, and the next request is repaired then."""
+        """Store results in call order; a context that refuses one gets the others, and its first error is raised.
+
+        The next request is repaired then.
+        """
+        failure: Exception | None = None
         for result in results:
-            await self.session.add(result.message)
+            try:
+                await self.session.add(result.message)
+            except Exception as error:
+                logger.error("The result of call %s could not be stored: %s", result.call.id, error, exc_info=error)
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def _guarded_steps(self, results: Sequence[CallResult]) -> list[Step]:
         tools = self.tool_runner.tools

@@ -283,6 +283,33 @@ async def test_a_context_that_takes_no_result_ends_the_turn(run: Any) -> None:
     assert check_pairing([m.model_dump() for m in rig.provider.requests[-1].messages]) == []
 
 
+async def test_a_refused_result_costs_no_other_result(run: Any) -> None:
+    """A context that refuses one result of a batch gets the others, whose tools have run."""
+    context = Flaky(lambda message: message.get("tool_call_id") == "1")
+    rig = LoopRig(call(("1", "work", {}), ("2", "work", {})), tools=[PlainTool("work")], context=context)
+    with pytest.raises(OSError, match="disk full"):
+        await run(rig)
+    assert [message["tool_call_id"] for message in context.messages if message["role"] == "tool"] == ["2"]
+
+
+async def test_a_refused_result_does_not_hide_a_cancellation(run: Any) -> None:
+    """A turn that is cancelled while its tools run ends as cancelled, whatever its context refuses then."""
+    started = asyncio.Event()
+
+    async def wait(_: dict[str, Any]) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    context = Flaky(lambda message: message["role"] == "tool")
+    rig = LoopRig(call(("1", "wait", {})), tools=[PlainTool("wait", wait)], context=context)
+    turn = asyncio.create_task(run(rig))
+    await started.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert context.messages[-1]["role"] == "assistant"
+
+
 async def test_a_message_that_cannot_be_stored_runs_nothing(run: Any) -> None:
     """When the assistant's message is refused, its tools do not run and no result is left alone."""
     work = PlainTool("work")
