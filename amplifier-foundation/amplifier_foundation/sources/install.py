@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sources.staging import folder_lock, move_into_place, staging_folder
+from amplifier_foundation.sources.staging_folder import folder_lock, move_into_place, staging_folder
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
 #: Seconds one installation may take unless $AMPLIFIER_INSTALL_TIMEOUT_S says otherwise.
