@@ -21,7 +21,7 @@ INTRODUCTION = """\
 
 Every key that a module takes under `config:` in a bundle, an agent or the settings. Keys with a dot are inside a
 section. An unknown key is an error in a file of yours and a warning in a fetched one, a wrong value is an error; both
-name file and line. `amplifier module show ID` prints the same for one module, and with `--format json` its JSON schema.
+name file and line. `amplifier module show ID` prints the same for one module, and with `--json` its JSON schema.
 The README of a module says more about what its keys do.
 
 This page is written by `make reference`. Do not edit it.

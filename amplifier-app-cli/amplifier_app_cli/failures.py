@@ -95,7 +95,7 @@ def _said_by_system(error: OSError) -> str:
 def report_errors(command: Function) -> Function:
     """Decorate a command: errors that the user can act on end it with a message and their exit code.
 
-    With `--format json` the message is `{"status": "error", "code", "error"}` on standard output as well, so that a
+    With `--json` the message is `{"status": "error", "code", "error"}` on standard output as well, so that a
     program that reads it is not left with nothing.
     """
 
@@ -113,7 +113,7 @@ def report_errors(command: Function) -> Function:
                 raise
             from amplifier_app_cli.ui.say import complain
 
-            if options.get("output_format") == "json" and not is_about_stdout(error):
+            if options.get("as_json") and not is_about_stdout(error):
                 from amplifier_app_cli.ui.records import print_json
 
                 print_json({"status": "error", "code": failure.code, "error": failure.message})

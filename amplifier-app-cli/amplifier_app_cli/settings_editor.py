@@ -287,11 +287,11 @@ class SettingsEditor:
         return edit
 
 
-def report(app: App, output_format: str, text: str, record: Mapping[str, Any]) -> None:
+def report(app: App, as_json: bool, text: str, record: Mapping[str, Any]) -> None:
     """Report an edit: its record for programs, or else a line for the user."""
     from amplifier_app_cli.ui.records import print_json
 
-    if output_format == "json":
+    if as_json:
         print_json(record)
     elif text:
         app.inform(text)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.failures import describe_failure, exit_code_of, report_errors
-from amplifier_app_cli.ui.records import format_option
+from amplifier_app_cli.ui.records import json_option
 from amplifier_core.llm_errors import RateLimitError
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.delivery import SystemPromptMissingError
@@ -61,9 +61,9 @@ def test_all_missing_modules_are_listed() -> None:
 
 def _command(error: BaseException) -> click.Command:
     @click.command()
-    @format_option
+    @json_option
     @report_errors
-    def command(output_format: str) -> None:
+    def command(as_json: bool) -> None:
         raise error
 
     return command

@@ -14,7 +14,7 @@ from amplifier_app_cli.commands.bundle.compose import compose_bundle
 from amplifier_app_cli.commands.bundle.show import safe
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_list
+from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_foundation.bundles.agents import AgentError, agent_declared_by, discover_agents
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.plan.prepare import Composition
@@ -37,9 +37,9 @@ def agents() -> None:
 
 @agents.command("list")
 @_BUNDLE_OPTION
-@format_option
+@json_option
 @report_errors
-def list_agents(bundle: str | None, output_format: str) -> None:
+def list_agents(bundle: str | None, as_json: bool) -> None:
     """List the agents of a bundle by the names that callers use.
 
     \b
@@ -51,15 +51,15 @@ def list_agents(bundle: str | None, output_format: str) -> None:
     rows = [_row(composition, name, agent) for name, agent in _roster(composition).items()]
     cells = [(row["name"], row["model_role"] or "-", row["description"]) for row in rows]
     empty = "no agents: name some under `agents` in a bundle, or include amplifier:behaviors/agents"
-    print_list(output_format, rows, ("NAME", "MODEL", "DESCRIPTION"), cells, empty=empty, whole=("NAME",))
+    print_list(as_json, rows, ("NAME", "MODEL", "DESCRIPTION"), cells, empty=empty, whole=("NAME",))
 
 
 @agents.command()
 @click.argument("name")
 @_BUNDLE_OPTION
-@format_option
+@json_option
 @report_errors
-def show(name: str, bundle: str | None, output_format: str) -> None:
+def show(name: str, bundle: str | None, as_json: bool) -> None:
     """Print the agent NAME: its instructions, and what it may use.
 
     The part before the colon may be left out if only one agent has that name.
@@ -74,16 +74,16 @@ def show(name: str, bundle: str | None, output_format: str) -> None:
     name = _found(composition, roster, name)
     definition = safe(f"agents.{name}", roster[name])
     row = _row(composition, name, roster[name])
-    if output_format == "json":
+    if as_json:
         print_json({**row, "definition": definition})
     else:
         click.echo(plain("\n".join(_lines(row, definition))))
 
 
 @agents.command()
-@format_option
+@json_option
 @report_errors
-def dirs(output_format: str) -> None:
+def dirs(as_json: bool) -> None:
     """List the folders that are searched for agents.
 
     \b
@@ -100,7 +100,7 @@ def dirs(output_format: str) -> None:
         for name, folder in places
     ]
     cells = [(row["name"], row["folder"], ", ".join(row["agents"]) if row["exists"] else "missing") for row in rows]
-    print_list(output_format, rows, ("OF", "FOLDER", "AGENTS"), cells, empty="no folders")
+    print_list(as_json, rows, ("OF", "FOLDER", "AGENTS"), cells, empty="no folders")
 
 
 def _roster(composition: Composition) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from amplifier_app_cli.ui.approval.question import Line, Pages
 from amplifier_app_cli.ui.colour import Ink
 from amplifier_app_cli.ui.layout import terminal_size
 from amplifier_app_cli.ui.plain import on_one_line, visible
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import say
 from amplifier_foundation.approvals.answered_by import account_name
 from amplifier_foundation.approvals.pending_calls import Answer, PendingCall, PendingCalls, PendingCallsError
@@ -38,15 +38,15 @@ def approval() -> None:
 
 @approval.command(name="list", short_help="List the pending calls.")
 @click.argument("session", required=False)
-@format_option
+@json_option
 @report_errors
-def list_calls(session: str | None, output_format: str) -> None:
+def list_calls(session: str | None, as_json: bool) -> None:
     """List the pending calls of SESSION, or of all sessions of this project.
 
     \b
     Examples:
       amplifier approval list
-      amplifier approval list 3f2a --format json
+      amplifier approval list 3f2a --json
     """
     app = current_app()
     store = SessionStore(app.home)
@@ -59,7 +59,7 @@ def list_calls(session: str | None, output_format: str) -> None:
             if session:
                 raise
             say(f"note: {error}")  # the calls of other sessions are still listed
-    if output_format == "json":
+    if as_json:
         print_json([_record(session_id, call) for session_id, call in rows])
         return
     if not rows:
@@ -75,9 +75,9 @@ def list_calls(session: str | None, output_format: str) -> None:
 @click.argument("session")
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("-y", "--yes", is_flag=True, help="Do not wait for the pages of a long call to be read.")
-@format_option
+@json_option
 @report_errors
-def allow(session: str, calls: tuple[str, ...], yes: bool, output_format: str) -> None:
+def allow(session: str, calls: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Allow the pending calls of SESSION, once: all of them, or those with the ids CALL.
 
     They run when the session is resumed, exactly as they were asked about, unless a rule denies them by then. What is
@@ -89,16 +89,16 @@ def allow(session: str, calls: tuple[str, ...], yes: bool, output_format: str) -
       amplifier approval allow 3f2a
       amplifier approval allow 3f2a 1c07b9aa
     """
-    _answer(session, calls, "allow", "", output_format, is_read=yes)
+    _answer(session, calls, "allow", "", as_json, is_read=yes)
 
 
 @approval.command(short_help="Deny pending calls.")
 @click.argument("session")
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("--reason", default="", help="Why, for the model to read.")
-@format_option
+@json_option
 @report_errors
-def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) -> None:
+def deny(session: str, calls: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Deny the pending calls of SESSION: all of them, or those with the ids CALL.
 
     A call that was allowed can be denied until it runs: by its id, or when no other call of the session waits.
@@ -108,11 +108,11 @@ def deny(session: str, calls: tuple[str, ...], reason: str, output_format: str) 
       amplifier approval deny 3f2a
       amplifier approval deny 3f2a 1c07b9aa --reason "use the test database"
     """
-    _answer(session, calls, "deny", reason, output_format)
+    _answer(session, calls, "deny", reason, as_json)
 
 
 def _answer(
-    session: str, calls: tuple[str, ...], answer: Answer, note: str, output_format: str, *, is_read: bool = False
+    session: str, calls: tuple[str, ...], answer: Answer, note: str, as_json: bool, *, is_read: bool = False
 ) -> None:
     app = current_app()
     found = SessionStore(app.home).find(session, app.project)
@@ -126,7 +126,7 @@ def _answer(
         answered = pending.answer([call.id for call in shown], answer, note, by, shown=shown) if shown else ()
     if not answered:
         raise PendingCallsError(f"session {found.id}: no call waits for an answer")
-    if output_format == "json":
+    if as_json:
         print_json([_record(found.id, call) for call in answered])
     word = "allowed" if answer == "allow" else "denied"
     for call in answered:

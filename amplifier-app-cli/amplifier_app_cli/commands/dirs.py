@@ -10,7 +10,7 @@ import click
 from amplifier_app_cli.app import App
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import FOLDER, FOLDERS, SettingsEditor, report, scope_options
-from amplifier_app_cli.ui.records import format_option, print_json, print_table
+from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.scopes import SettingsError
 
@@ -57,10 +57,10 @@ def _add_commands(group: click.Group, word: Word) -> None:
     )
     @click.argument("path")
     @scope_options
-    @format_option
+    @json_option
     @report_errors
-    def add(path: str, editor: SettingsEditor, output_format: str) -> None:
-        _add(editor, word, path, output_format)
+    def add(path: str, editor: SettingsEditor, as_json: bool) -> None:
+        _add(editor, word, path, as_json)
 
     @group.command(
         help=f"""Remove PATH from the {word} folders.
@@ -72,10 +72,10 @@ def _add_commands(group: click.Group, word: Word) -> None:
     )
     @click.argument("path")
     @scope_options
-    @format_option
+    @json_option
     @report_errors
-    def remove(path: str, editor: SettingsEditor, output_format: str) -> None:
-        _remove(editor, word, path, output_format)
+    def remove(path: str, editor: SettingsEditor, as_json: bool) -> None:
+        _remove(editor, word, path, as_json)
 
     @group.command(
         name="list",
@@ -84,26 +84,26 @@ def _add_commands(group: click.Group, word: Word) -> None:
     \b
     Examples:
       amplifier {word}-dirs list
-      amplifier {word}-dirs list --session 3f2a --format json
+      amplifier {word}-dirs list --session 3f2a --json
     """,
     )
     @scope_options
-    @format_option
+    @json_option
     @report_errors
-    def list_(editor: SettingsEditor, output_format: str) -> None:
-        _list(editor, word, output_format)
+    def list_(editor: SettingsEditor, as_json: bool) -> None:
+        _list(editor, word, as_json)
 
 
 _add_commands(allowed_dirs, "allowed")
 _add_commands(denied_dirs, "denied")
 
 
-def _add(editor: SettingsEditor, word: Word, given: str, output_format: str) -> None:
+def _add(editor: SettingsEditor, word: Word, given: str, as_json: bool) -> None:
     app = editor.app
     path = _absolute(app, given)
     own = editor.scope or "user"
     if any(item.scope == own and _absolute(app, item.path) == path for item in editor.folders(word)):
-        report(app, output_format, f"{path} is {word} already", {"path": str(path), "changed": False})
+        report(app, as_json, f"{path} is {word} already", {"path": str(path), "changed": False})
         return
     # A file that others share does not name the folder of the project on this machine.
     is_shared = editor.scope == "project" and path.is_relative_to(app.project)
@@ -112,10 +112,10 @@ def _add(editor: SettingsEditor, word: Word, given: str, output_format: str) -> 
     if not path.is_dir():
         app.inform(f"there is no folder {path} yet")
     text = FOLDER.added.format(name=path, word=word, file=edit.path)
-    report(app, output_format, text, {"path": str(path), "changed": edit.changed, "file": str(edit.path)})
+    report(app, as_json, text, {"path": str(path), "changed": edit.changed, "file": str(edit.path)})
 
 
-def _remove(editor: SettingsEditor, word: Word, given: str, output_format: str) -> None:
+def _remove(editor: SettingsEditor, word: Word, given: str, as_json: bool) -> None:
     app = editor.app
     path = _absolute(app, given)
     scope = editor.scope or "user"
@@ -131,13 +131,13 @@ def _remove(editor: SettingsEditor, word: Word, given: str, output_format: str) 
         for setting in FOLDERS:
             editor.remove_item(setting.at({"word": word}), text)
     text = FOLDER.removed.format(name=path, word=word, file=editor.file)
-    report(app, output_format, text, {"path": str(path), "changed": True})
+    report(app, as_json, text, {"path": str(path), "changed": True})
 
 
-def _list(editor: SettingsEditor, word: Word, output_format: str) -> None:
+def _list(editor: SettingsEditor, word: Word, as_json: bool) -> None:
     app = editor.app
     listed = [item for item in editor.folders(word) if editor.scope in (None, "session", item.scope)]
-    if output_format == "json":
+    if as_json:
         print_json([{**item._asdict(), "path": str(_absolute(app, item.path))} for item in listed])
         return
     if word == "allowed":

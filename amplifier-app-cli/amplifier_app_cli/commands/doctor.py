@@ -23,7 +23,7 @@ from amplifier_app_cli.providers.known import all_key_names
 from amplifier_app_cli.providers.settings import environ_with_keys, options_of, provider_plan
 from amplifier_app_cli.ui.layout import folded, size_text, terminal_width
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.streams import guarded_stdout
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.trust.store import TrustStore
@@ -59,15 +59,15 @@ class Finding(NamedTuple):
 
 
 @click.command()
-@format_option
+@json_option
 @report_errors
-def doctor(output_format: str) -> None:
+def doctor(as_json: bool) -> None:
     """Check everything that a run needs.
 
     \b
     Examples:
       amplifier doctor
-      amplifier doctor --format json
+      amplifier doctor --json
 
     Nothing is fetched. The exit code is 1 when a check fails; warnings do not count.
     """
@@ -75,7 +75,7 @@ def doctor(output_format: str) -> None:
     with guarded_stdout():
         findings = list(_findings(app))
     failed = any(finding.status == "fail" for finding in findings)
-    if output_format == "json":
+    if as_json:
         checks = [finding._asdict() for finding in findings]
         print_json({"status": "fail" if failed else "ok", "checks": checks})
     else:

@@ -9,8 +9,9 @@ import click
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.providers.known import all_key_names
-from amplifier_app_cli.ui.records import format_option, print_list
+from amplifier_app_cli.ui.records import json_option, print_list
 from amplifier_app_cli.ui.say import complain
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeyStore, check_name
@@ -65,15 +66,15 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
 
 
 @keys.command(name="list")
-@format_option
+@json_option
 @report_errors
-def list_(output_format: str) -> None:
+def list_(as_json: bool) -> None:
     """List the stored keys.
 
     \b
     Examples:
       amplifier keys list
-      amplifier keys list --format json
+      amplifier keys list --json
 
     Values are not shown, only the store of each and the last characters of long ones.
     """
@@ -83,12 +84,12 @@ def list_(output_format: str) -> None:
     app.warn(store.warnings)
     rows = [(entry.name, entry.where, f"…{entry.tail}" if entry.tail else "") for entry in entries]
     empty = "no keys: `amplifier keys set NAME` stores one, for example OPENAI_API_KEY"
-    print_list(output_format, [entry._asdict() for entry in entries], ("NAME", "FROM", "ENDS IN"), rows, empty=empty)
+    print_list(as_json, [entry._asdict() for entry in entries], ("NAME", "FROM", "ENDS IN"), rows, empty=empty)
 
 
 @keys.command()
 @click.argument("name")
-@click.option("-f", "--yes", "--force", "is_sure", is_flag=True, help="Do not ask.")
+@yes_option()
 @report_errors
 def remove(name: str, is_sure: bool) -> None:
     """Remove the key NAME.

@@ -17,7 +17,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.children.log_tree import LogNode, lines_of, read_tree
 from amplifier_app_cli.ui.layout import duration, single_line, summarize_input
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, json_text, print_json, print_json_line
+from amplifier_app_cli.ui.records import json_text, print_json, print_json_line
 from amplifier_app_cli.ui.say import complain, show_warnings
 from amplifier_app_cli.ui.spending import price_text, usage_record
 from amplifier_app_cli.ui.streams import unwritten
@@ -40,7 +40,8 @@ _SHOWN = 100
 )
 @click.option("--verify", "is_check", is_flag=True, help="Check numbers, hashes and large values instead.")
 @click.option("--brief", "is_brief", is_flag=True, help="With --tree, only how each session began and ended.")
-@format_option
+@click.option("--nested", "is_nested", is_flag=True, help="With --tree, print one JSON document: children inside.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), hidden=True)
 def logs(
     session: str | None,
     as_json: bool,
@@ -48,7 +49,8 @@ def logs(
     as_tree: bool,
     is_check: bool,
     is_brief: bool,
-    output_format: str,
+    is_nested: bool,
+    form: str | None,
 ) -> None:
     """Print the log of SESSION (an id or its beginning), or of the newest session of this project.
 
@@ -60,21 +62,25 @@ def logs(
       amplifier logs --tree 3f2a
       amplifier logs --tree --brief
       amplifier logs --verify 3f2a
-      amplifier logs --tree --format json | jq '.children[] | [.agent, .end, .tree_cost_usd]'
+      amplifier logs --tree --nested | jq '.children[] | [.agent, .end, .tree_cost_usd]'
     """
     show_warnings()
-    if is_brief and (not as_tree or events or as_json or output_format == "json"):
+    as_json = as_json or form == "json"
+    # The published `--format json` prints a tree as one document.
+    is_nested = is_nested or (as_tree and form == "json")
+    if is_brief and (not as_tree or events or as_json or is_nested):
         raise click.UsageError("--brief is for --tree, and goes with neither --event nor JSON")
+    if is_nested and not as_tree:
+        raise click.UsageError("--nested is for --tree")
     if is_check:
         if as_tree or events:
             raise click.UsageError("--verify goes with neither --tree nor --event")
-        _verify(_session(session)[1].folder, as_json or output_format == "json")
+        _verify(_session(session)[1].folder, as_json)
         return
     if as_tree:
-        _print_tree(session, events, "brief" if is_brief else "lines" if as_json else output_format)
+        _print_tree(session, events, "brief" if is_brief else "nested" if is_nested else "lines" if as_json else "text")
         return
     folder = _session(session)[1].folder
-    as_json = as_json or output_format == "json"
     try:
         for line in read_log(folder):
             if not events or line.event in events:
@@ -108,7 +114,7 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
     store, found = _session(session)
     try:
         top = read_tree(found, store.descendants(found))
-        if form == "json":
+        if form == "nested":
             print_document(top, events)
         elif form == "lines":
             print_records(top, events)

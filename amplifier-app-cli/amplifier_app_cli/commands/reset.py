@@ -13,8 +13,9 @@ import click
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.ui.layout import size_text, table
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import complain, say
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeysError, KeyStore
@@ -67,9 +68,9 @@ def _parsed(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--preserve", callback=_parsed, metavar="CATS", help="Delete all categories but these.")
 @click.option("--full", is_flag=True, help="Delete everything.")
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
-@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@yes_option()
 @click.option("--no-install", is_flag=True, help="Does nothing: a reset installs nothing. For older scripts.")
-@format_option
+@json_option
 @report_errors
 def reset(
     remove: tuple[str, ...] | None,
@@ -78,7 +79,7 @@ def reset(
     dry_run: bool,
     is_sure: bool,
     no_install: bool,
-    output_format: str,
+    as_json: bool,
 ) -> None:
     """Delete what the program keeps in its home.
 
@@ -98,7 +99,7 @@ def reset(
     wanted = _wanted(app, parts, remove, preserve, full)
     doomed = [part for part in parts if part.category in wanted and part.paths]
     _check(app, doomed)
-    if output_format != "json":
+    if not as_json:
         _show(app, parts, wanted)
     if doomed and not dry_run:
         names = ", ".join(part.category for part in doomed)
@@ -106,7 +107,7 @@ def reset(
             f"Delete {names}? It cannot be undone", is_sure, f"give --yes to delete {names}, or look with --dry-run"
         )
         _delete(app, doomed)
-    if output_format == "json":
+    if as_json:
         print_json(_record(app, doomed, dry_run))
     elif not doomed:
         app.inform("there is nothing to delete")

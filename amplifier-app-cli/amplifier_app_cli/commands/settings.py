@@ -14,7 +14,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_list
+from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.errors import DocumentError, did_you_mean
 from amplifier_foundation.settings.edit import Edit
@@ -43,21 +43,21 @@ def settings() -> None:
 @settings.command()
 @click.argument("key")
 @scope_options
-@format_option
+@json_option
 @report_errors
-def get(key: str, editor: SettingsEditor, output_format: str) -> None:
+def get(key: str, editor: SettingsEditor, as_json: bool) -> None:
     """Print the value of KEY.
 
     \b
     Examples:
       amplifier settings get bundle.active
-      amplifier settings get config --scope user --format json
+      amplifier settings get config --scope user --json
 
     It is the merged value of all scopes, or that of a single scope when one is named.
     """
     parts = key_parts(key)
     value = masked(parts, _found(key, parts, _data(editor)))
-    if output_format == "json":
+    if as_json:
         print_json({"key": key, "value": value})
     else:
         click.echo(_text(value))
@@ -68,9 +68,9 @@ def get(key: str, editor: SettingsEditor, output_format: str) -> None:
 @click.argument("value")
 @click.option("--string", "is_text", is_flag=True, help="Take VALUE as text, even if it looks like a number.")
 @scope_options
-@format_option
+@json_option
 @report_errors
-def set_(key: str, value: str, is_text: bool, editor: SettingsEditor, output_format: str) -> None:
+def set_(key: str, value: str, is_text: bool, editor: SettingsEditor, as_json: bool) -> None:
     """Set KEY to VALUE.
 
     \b
@@ -89,15 +89,15 @@ def set_(key: str, value: str, is_text: bool, editor: SettingsEditor, output_for
         editor.app.inform(
             "a value that is typed as an argument may stay in the history of your shell: `amplifier keys set` asks"
         )
-    _report(editor, edit, key, output_format)
+    _report(editor, edit, key, as_json)
 
 
 @settings.command()
 @click.argument("key")
 @scope_options
-@format_option
+@json_option
 @report_errors
-def unset(key: str, editor: SettingsEditor, output_format: str) -> None:
+def unset(key: str, editor: SettingsEditor, as_json: bool) -> None:
     """Remove KEY from a scope's settings.
 
     \b
@@ -113,41 +113,41 @@ def unset(key: str, editor: SettingsEditor, output_format: str) -> None:
         others = [scope for scope, document in editor.app.settings.documents if find(document.data, parts) is not None]
         hint = f", but in the scope {others[-1]}: add --scope {others[-1]}" if others else ""
         editor.app.inform(f"{key} is not set in {edit.path}{hint}")
-    _report(editor, edit, key, output_format)
+    _report(editor, edit, key, as_json)
 
 
 @settings.command(name="list")
 @scope_options
-@format_option
+@json_option
 @report_errors
-def list_(editor: SettingsEditor, output_format: str) -> None:
+def list_(editor: SettingsEditor, as_json: bool) -> None:
     """Print every setting and its scope.
 
     \b
     Examples:
       amplifier settings list
-      amplifier settings list --project --format json
+      amplifier settings list --project --json
 
     With a scope, all settings of this one, whether a stronger one overrides them or not.
     """
     origins = [origin for origin in _origins(editor) if editor.scope in (None, origin.scope)]
     rows = [(origin.key, _text(origin.value), origin.scope) for origin in origins]
     empty = "nothing is set: use `amplifier settings set KEY VALUE`, or start with `amplifier init`"
-    print_list(output_format, [_record(origin) for origin in origins], ("KEY", "VALUE", "SCOPE"), rows, empty=empty)
+    print_list(as_json, [_record(origin) for origin in origins], ("KEY", "VALUE", "SCOPE"), rows, empty=empty)
 
 
 @settings.command()
 @click.argument("key", required=False)
 @click.option("--session", metavar="ID", help="Include the settings of this session.")
-@format_option
+@json_option
 @report_errors
-def explain(key: str | None, session: str | None, output_format: str) -> None:
+def explain(key: str | None, session: str | None, as_json: bool) -> None:
     """Show which file and line set KEY.
 
     \b
     Examples:
       amplifier settings explain bundle.active
-      amplifier settings explain --format json
+      amplifier settings explain --json
 
     The values that it replaced are shown too. Without KEY, every setting is explained.
     """
@@ -160,7 +160,7 @@ def explain(key: str | None, session: str | None, output_format: str) -> None:
         if not wanted:
             _found(key, key_parts(key), settings.data)
         origins = wanted
-    if output_format == "json":
+    if as_json:
         print_json([_record(origin) for origin in origins])
         return
 
@@ -251,7 +251,7 @@ def _record(origin: SettingOrigin) -> dict[str, Any]:
     return {**origin._asdict(), "lost": [lost._asdict() for lost in origin.lost]}
 
 
-def _report(editor: SettingsEditor, edit: Edit, key: str, output_format: str) -> None:
+def _report(editor: SettingsEditor, edit: Edit, key: str, as_json: bool) -> None:
     moved = [moved.variable for moved in edit.moved]
     record = {"key": key, "changed": edit.changed, "file": str(edit.path), "secrets_moved_to": moved}
-    report(editor.app, output_format, f"{edit.path}: {key} changed" if edit.changed else "", record)
+    report(editor.app, as_json, f"{edit.path}: {key} changed" if edit.changed else "", record)

@@ -15,7 +15,7 @@ from amplifier_app_cli.commands.module.add import written_source
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SOURCE, SettingsEditor, scope_options
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_list
+from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.settings.scopes import SettingsError
 from amplifier_foundation.sources.module_resolver import find_module_folder
@@ -91,9 +91,9 @@ def remove(name: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) 
 
 
 @source.command("list")
-@format_option
+@json_option
 @report_errors
-def list_sources(output_format: str) -> None:
+def list_sources(as_json: bool) -> None:
     """List the sources in settings, and which of them apply.
 
     \b
@@ -103,14 +103,14 @@ def list_sources(output_format: str) -> None:
     overrides = _overrides(current_app())
     rows = [(one.kind, one.id, one.source, one.scope + ("" if one.used else " (overridden)")) for one in overrides]
     empty = "settings override no sources: see `amplifier source add`"
-    print_list(output_format, [asdict(one) for one in overrides], ("KIND", "ID", "SOURCE", "SCOPE"), rows, empty=empty)
+    print_list(as_json, [asdict(one) for one in overrides], ("KIND", "ID", "SOURCE", "SCOPE"), rows, empty=empty)
 
 
 @source.command()
 @click.argument("name", metavar="ID")
-@format_option
+@json_option
 @report_errors
-def show(name: str, output_format: str) -> None:
+def show(name: str, as_json: bool) -> None:
     """Print the sources of the module or bundle ID, and the file of each; the first line applies.
 
     \b
@@ -121,7 +121,7 @@ def show(name: str, output_format: str) -> None:
     places = [{**place, "source": safe("source", place["source"])} for place in _places(app, name)]
     if not places:
         raise SettingsError(f"unknown source of {name!r}{_near(app, name)}")
-    if output_format == "json":
+    if as_json:
         print_json({"id": name, "places": places})
         return
     for place in places:

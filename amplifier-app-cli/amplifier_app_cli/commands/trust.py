@@ -12,7 +12,8 @@ import click
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option, print_json, print_list
+from amplifier_app_cli.options import yes_option
+from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_app_cli.ui.say import complain, say
 from amplifier_foundation.errors import FoundationError
 
@@ -45,12 +46,10 @@ class _Inspection(NamedTuple):
 @click.option("-B", "--bundle", help="Include this bundle of the project.")
 @click.option("--revoke", is_flag=True, help="Stop trusting the project.")
 @click.option("--list", "is_list", is_flag=True, help="Print which projects are trusted.")
-@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
-@format_option
+@yes_option()
+@json_option
 @report_errors
-def trust(
-    path: Path | None, bundle: str | None, revoke: bool, is_list: bool, is_sure: bool, output_format: str
-) -> None:
+def trust(path: Path | None, bundle: str | None, revoke: bool, is_list: bool, is_sure: bool, as_json: bool) -> None:
     """Trust what the files of a project name.
 
     \b
@@ -70,22 +69,22 @@ def trust(
     app = current_app()
     store = TrustStore(app.home)
     if is_list:
-        _list(store, output_format)
+        _list(store, as_json)
         return
     folder = (app.project / path).resolve() if path is not None else app.project
     if revoke:
-        _revoke(app, store, folder, output_format)
+        _revoke(app, store, folder, as_json)
         return
     inspection = _look(app, store, folder, bundle)
     if inspection.trust.trusted and _is_known(store, inspection):
         app.inform(f"{folder} is trusted already")
     else:
         _show(inspection)
-        if not is_sure and not app.can_ask and output_format == "json":
+        if not is_sure and not app.can_ask and as_json:
             print_json(_record(inspection, inspection.trust.state))
         app.confirm("Trust it?", is_sure, f"give --yes to trust {folder}")
         _trust(app, store, inspection)
-    if output_format == "json":
+    if as_json:
         print_json(_record(inspection, "trusted"))
 
 
@@ -183,9 +182,9 @@ def _show(inspection: _Inspection) -> None:
         say(f"Files that count: {', '.join(names[:_SHOWN])}{more}")
 
 
-def _revoke(app: App, store: TrustStore, folder: Path, output_format: str) -> None:
+def _revoke(app: App, store: TrustStore, folder: Path, as_json: bool) -> None:
     was_known = store.revoke(folder)
-    if output_format == "json":
+    if as_json:
         print_json({"folder": str(folder), "state": "unknown", "was_trusted": was_known})
     if was_known:
         app.inform(f"{folder} is no longer trusted")
@@ -194,7 +193,7 @@ def _revoke(app: App, store: TrustStore, folder: Path, output_format: str) -> No
     sys.exit(complain(exits.FAILURE, f"{folder} was not trusted: `amplifier trust --list` prints what is"))
 
 
-def _list(store: TrustStore, output_format: str) -> None:
+def _list(store: TrustStore, as_json: bool) -> None:
     records = [(record, store.state(record.path)) for record in store.list()]
     listed = [
         {
@@ -209,7 +208,7 @@ def _list(store: TrustStore, output_format: str) -> None:
 
     rows = [(record.path, state.state, record.trusted_at, len(record.files)) for record, state in records]
     empty = "no project is trusted: `amplifier trust [PATH]` trusts one"
-    print_list(output_format, listed, ("PROJECT", "STATE", "TRUSTED AT", "FILES"), rows, empty=empty)
+    print_list(as_json, listed, ("PROJECT", "STATE", "TRUSTED AT", "FILES"), rows, empty=empty)
 
 
 def _record(inspection: _Inspection, state: str) -> dict[str, Any]:

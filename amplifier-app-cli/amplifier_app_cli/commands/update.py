@@ -12,26 +12,27 @@ from amplifier_app_cli import __version__
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.bundle.update import update_bundles
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option
+from amplifier_app_cli.options import check_option, yes_option
+from amplifier_app_cli.ui.records import json_option
 
 
 @click.command()
-@click.option("--check-only", is_flag=True, help="Only show what is newer.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@check_option
+@yes_option()
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
-@format_option
+@json_option
 @report_errors
-def update(check_only: bool, yes: bool, trust: bool, output_format: str) -> None:
+def update(is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> None:
     """Fetch newer versions of everything that the bundle which runs here uses: bundles and modules.
 
     Which commits change is said before anything is done. The program itself is updated by what installed it.
 
     \b
     Examples:
-      amplifier update --check-only
+      amplifier update --check
       amplifier update --yes
     """
-    code = update_bundles([None], is_check=check_only, yes=yes, trust=trust, output_format=output_format)
+    code = update_bundles([None], is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json)
     current_app().inform(f"the program itself: {_how()}")
     sys.exit(code)
 

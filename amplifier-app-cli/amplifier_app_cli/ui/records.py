@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -49,7 +50,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]], *, wh
 
 
 def print_list(
-    output_format: str,
+    as_json: bool,
     records: Sequence[object],
     headings: Sequence[str],
     rows: Sequence[Sequence[object]],
@@ -58,7 +59,7 @@ def print_list(
     whole: Collection[str] = (),
 ) -> None:
     """Print records as JSON, or the same as rows of a table; without any, report `empty` on standard error."""
-    if output_format == "json":
+    if as_json:
         print_json(records)
     elif rows:
         print_table(headings, rows, whole=whole)
@@ -66,13 +67,21 @@ def print_list(
         current_app().inform(empty)
 
 
-def format_option(command: Function) -> Function:
-    """Add `--format text|json` to a command, as `output_format`."""
-    return click.option(
+def json_option(command: Function) -> Function:
+    """Add `--json` to a command, as `as_json`; the published `--format text|json` and `-o` mean the same, hidden."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+    @click.option(
         "--format",
-        "output_format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="How to print the result.",
-    )(command)
+        "--output-format",
+        "--output",
+        "-o",
+        "published_format",
+        type=click.Choice(["text", "human", "json"]),
+        hidden=True,
+    )
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, as_json: bool, published_format: str | None, **options: Any) -> Any:
+        return command(*arguments, as_json=as_json or published_format == "json", **options)
+
+    return wrapped  # type: ignore[return-value]

@@ -13,7 +13,7 @@ import click
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.bundle.compose import finished, known_bundles, reference_to
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option, print_list
+from amplifier_app_cli.ui.records import json_option, print_list
 from amplifier_foundation.bundles.file import find_bundle_file, read_bundle_file
 from amplifier_foundation.bundles.loader import is_path, locate
 from amplifier_foundation.bundles.registry import BundleRegistry
@@ -48,9 +48,9 @@ class ListedBundle:
 
 @click.command("list")
 @click.option("-a", "--all", "with_included", is_flag=True, help="Also list bundles that came with others only.")
-@format_option
+@json_option
 @report_errors
-def list_bundles(with_included: bool, output_format: str) -> None:
+def list_bundles(with_included: bool, as_json: bool) -> None:
     """List the bundles there are: of the project, yours, and those that come with the program.
 
     The one that runs here is marked with *, those that are added to every session with +.
@@ -58,14 +58,14 @@ def list_bundles(with_included: bool, output_format: str) -> None:
     \b
     Examples:
       amplifier bundle list
-      amplifier bundle list --all --format json
+      amplifier bundle list --all --json
     """
     rows, warnings = finished(_listed(current_app(), with_included))
     current_app().warn(warnings, "note")
     records = [{**asdict(row), "reference": without_secrets(row.reference)} for row in rows]
     cells = [(_mark(row), row.name, row.origin, row.version or "-", _about(row)) for row in rows]
     headings = ("", "NAME", "ORIGIN", "VERSION", "DESCRIPTION")
-    print_list(output_format, records, headings, cells, empty="no bundles")
+    print_list(as_json, records, headings, cells, empty="no bundles")
 
 
 def _about(row: ListedBundle) -> str:

@@ -15,7 +15,7 @@ from amplifier_app_cli.commands.bundle.compose import compose_bundle
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import shortened, terminal_width
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import complain
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.explain import Setting
@@ -28,9 +28,9 @@ from amplifier_foundation.sources.uri import without_secrets
 
 @click.command()
 @click.argument("name", required=False)
-@format_option
+@json_option
 @report_errors
-def show(name: str | None, output_format: str) -> None:
+def show(name: str | None, as_json: bool) -> None:
     """Print what the bundle NAME (a name, a path or an address; else the one that runs here) is made of.
 
     Everything it includes and your settings are in it. Nothing of it is run.
@@ -39,10 +39,10 @@ def show(name: str | None, output_format: str) -> None:
     Examples:
       amplifier bundle show
       amplifier bundle show minimal
-      amplifier bundle show ./my-bundle --format json
+      amplifier bundle show ./my-bundle --json
     """
     composition = compose_bundle(name)
-    if output_format == "json":
+    if as_json:
         print_json(_record(composition))
     else:
         click.echo("\n".join(_lines(composition)))
@@ -146,9 +146,9 @@ def _without_passwords(value: Any) -> Any:
 @click.command()
 @click.argument("name", required=False)
 @click.option("-k", "--key", "prefix", help="Only values at this dotted key and below it.")
-@format_option
+@json_option
 @report_errors
-def explain(name: str | None, prefix: str | None, output_format: str) -> None:
+def explain(name: str | None, prefix: str | None, as_json: bool) -> None:
     """Show for every value of a bundle which file and line set it, and which values it replaced.
 
     NAME is a name, a path or an address; without it, it is the bundle that runs here. Settings count as files too.
@@ -158,7 +158,7 @@ def explain(name: str | None, prefix: str | None, output_format: str) -> None:
     Examples:
       amplifier bundle explain
       amplifier bundle explain --key tools.tool-bash
-      amplifier bundle explain minimal --format json
+      amplifier bundle explain minimal --json
     """
     composition = compose_bundle(name)
     bundle = composition.bundle
@@ -166,7 +166,7 @@ def explain(name: str | None, prefix: str | None, output_format: str) -> None:
     chosen = [one for one in settings if prefix is None or _is_below(one.key, prefix)]
     if not chosen and prefix is not None:
         sys.exit(_nothing(prefix, [one.key for one in settings]))
-    if output_format == "json":
+    if as_json:
         print_json([_setting_record(one) for one in chosen])
     else:
         click.echo("\n".join(line for one in chosen for line in _setting_lines(one)))

@@ -17,7 +17,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished, options_for
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.plan.lock_file import BundleLock, LockError, differences
 from amplifier_foundation.plan.locks import LockPaths
 from amplifier_foundation.plan.prepare import Composition, Options, prepare
@@ -130,9 +130,9 @@ async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) 
 @click.argument("name", required=False)
 @click.option("--check", "is_check", is_flag=True, help="Change nothing; exit with 1 when the lock would change.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
-@format_option
+@json_option
 @report_errors
-def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> None:
+def lock(name: str | None, is_check: bool, trust: bool, as_json: bool) -> None:
     """Write the lock of the bundle NAME (else of the one that runs here): what is pinned stays, what is new is pinned.
 
     To move pins to newer states, use `amplifier bundle update`.
@@ -158,7 +158,7 @@ def lock(name: str | None, is_check: bool, trust: bool, output_format: str) -> N
         "sources": {uri: pin._asdict() for uri, pin in after.sources.items()},
         "changes": changes,
     }
-    if output_format == "json":
+    if as_json:
         print_json(record)
     else:
         _print_lock(record, is_check)

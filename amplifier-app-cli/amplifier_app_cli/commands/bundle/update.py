@@ -14,8 +14,9 @@ from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.bundle.compose import finished, known_bundles, options_for
 from amplifier_app_cli.commands.bundle.sources import SourceState, fetched_sources, look_for_newer, read_pinned
 from amplifier_app_cli.failures import exit_code_of, report_errors
+from amplifier_app_cli.options import check_option, yes_option
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_table
+from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_app_cli.ui.say import complain
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.plan.lock_file import differences
@@ -52,12 +53,12 @@ class BundleUpdate:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="All bundles that have a name here.")
-@click.option("--check", "is_check", is_flag=True, help="Only show what is newer.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@check_option
+@yes_option()
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
-@format_option
+@json_option
 @report_errors
-def update(name: str | None, everything: bool, is_check: bool, yes: bool, trust: bool, output_format: str) -> None:
+def update(name: str | None, everything: bool, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> None:
     """Fetch newer versions of everything the bundle NAME (else the one that runs here) uses, and lock them.
 
     Changes are shown before anything is done.
@@ -71,19 +72,19 @@ def update(name: str | None, everything: bool, is_check: bool, yes: bool, trust:
     if everything and name is not None:
         raise click.UsageError("give a NAME or --all, not both")
     names: list[str | None] = [*_all_names(current_app())] if everything else [name]
-    sys.exit(update_bundles(names, is_check=is_check, yes=yes, trust=trust, output_format=output_format))
+    sys.exit(update_bundles(names, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json))
 
 
-def update_bundles(names: Sequence[str | None], *, is_check: bool, yes: bool, trust: bool, output_format: str) -> int:
+def update_bundles(names: Sequence[str | None], *, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> int:
     """Show what is newer, ask, update; return the exit code. A bundle that fails does not stop the others."""
     app = current_app()
     updates = [BundleUpdate(name) for name in names]
     finished(_look(updates, app))
-    is_text = output_format == "text"
+    is_text = not as_json
     if is_text:
         _print_newer(updates, app)
     if any(one.has_work for one in updates) and not is_check:
-        app.confirm("Fetch these?", yes, "give --yes to fetch these")
+        app.confirm("Fetch these?", is_sure, "give --yes to fetch these")
         finished(_fetch([one for one in updates if one.has_work], trust))
         if is_text:
             _print_changes(updates)

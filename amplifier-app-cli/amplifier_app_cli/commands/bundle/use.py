@@ -10,7 +10,7 @@ from amplifier_app_cli.commands.bundle.show import safe_text
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor, scope_options
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.bundles.loader import is_path
 
 
@@ -59,21 +59,21 @@ def clear(everywhere: bool, editor: SettingsEditor) -> None:
 
 
 @click.command()
-@format_option
+@json_option
 @report_errors
-def current(output_format: str) -> None:
+def current(as_json: bool) -> None:
     """Print the bundle that runs in this folder when none is named, and the file that chose it.
 
     \b
     Examples:
       amplifier bundle current
-      amplifier bundle current --format json
+      amplifier bundle current --json
     """
     app = current_app()
     chosen = next(reversed(SettingsEditor(app).places(ACTIVE_BUNDLE.key)), None)
     composition = compose_bundle()
     bundle = composition.bundle
-    if output_format == "json":
+    if as_json:
         print_json(
             {
                 "name": bundle.name,

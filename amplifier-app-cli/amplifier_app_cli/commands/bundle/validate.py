@@ -13,7 +13,7 @@ from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.bundle.compose import finished, known_bundles
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.bundles.agents import resolve_agents
 from amplifier_foundation.bundles.bundle import Bundle, BundleError
 from amplifier_foundation.bundles.explain import explain
@@ -26,9 +26,9 @@ from amplifier_foundation.sources.fetcher import Fetcher
 @click.command()
 @click.argument("path", type=click.Path())
 @click.option("--part", "is_part", is_flag=True, help="It is to be included: it needs no loop, context or provider.")
-@format_option
+@json_option
 @report_errors
-def validate(path: str, is_part: bool, output_format: str) -> None:
+def validate(path: str, is_part: bool, as_json: bool) -> None:
     """Check the bundle at PATH, a file or a folder, with everything it includes; exit with 1 when it has a fault.
 
     Every key and value, every file it names, its agents, and whether it can run as it is. Your settings are left out.
@@ -39,7 +39,7 @@ def validate(path: str, is_part: bool, output_format: str) -> None:
       amplifier bundle validate behaviors/review.yaml --part
     """
     errors, warnings = finished(_validated(current_app(), path, is_part))
-    if output_format == "json":
+    if as_json:
         print_json({"valid": not errors, "path": path, "errors": errors, "warnings": warnings})
     else:
         _print(path, errors, warnings)

@@ -16,7 +16,7 @@ from amplifier_app_cli.commands.bundle.show import safe, safe_text
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import table, terminal_width
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_core.loader import ModuleLoader
 from amplifier_foundation.bundles.explain import named_at
 from amplifier_foundation.bundles.plan_modules import all_modules
@@ -143,9 +143,9 @@ def _placed(composition: Composition) -> Iterator[tuple[str, str, Placed]]:
 
 @click.command("list")
 @click.option("-t", "--type", "kind", type=click.Choice(TYPES), help="Only modules of this type.")
-@format_option
+@json_option
 @report_errors
-def list_modules(kind: str | None, output_format: str) -> None:
+def list_modules(kind: str | None, as_json: bool) -> None:
     """List the modules that are installed, and those that the bundle that runs here names.
 
     \b
@@ -153,27 +153,27 @@ def list_modules(kind: str | None, output_format: str) -> None:
       amplifier module list
       amplifier module list --type provider
     """
-    _print([one for one in _known(needs_plan=False) if kind in (None, one.type)], output_format)
+    _print([one for one in _known(needs_plan=False) if kind in (None, one.type)], as_json)
 
 
 @click.command()
-@format_option
+@json_option
 @report_errors
-def current(output_format: str) -> None:
+def current(as_json: bool) -> None:
     """List the modules of the bundle that runs here, with your settings.
 
     \b
     Examples:
       amplifier module current
     """
-    _print([one for one in _known() if one.placed], output_format)
+    _print([one for one in _known() if one.placed], as_json)
 
 
 @click.command()
 @click.argument("module_id", metavar="ID")
-@format_option
+@json_option
 @report_errors
-def show(module_id: str, output_format: str) -> None:
+def show(module_id: str, as_json: bool) -> None:
     """Print what is known of the module ID: its package, its config keys, and where the bundle here uses it.
 
     \b
@@ -186,7 +186,7 @@ def show(module_id: str, output_format: str) -> None:
         raise ModuleUnknownError(f"unknown module {module_id!r}: {did_you_mean(module_id, sorted(known))}")
 
     model = installed_config(module_id) if found.installed is not None else None
-    if output_format == "json":
+    if as_json:
         print_json({**found.record(), "config_schema": config_schema(model) if model is not None else None})
     else:
         click.echo(plain("\n".join((*_lines(found), *_config_lines(model)))))
@@ -204,8 +204,8 @@ def _known(*, needs_plan: bool = True) -> list[KnownModule]:
     return finished(known_modules(composition))
 
 
-def _print(modules: list[KnownModule], output_format: str) -> None:
-    if output_format == "json":
+def _print(modules: list[KnownModule], as_json: bool) -> None:
+    if as_json:
         print_json([one.record() for one in modules])
         return
 

@@ -16,7 +16,8 @@ from amplifier_app_cli.commands.bundle.sources import fetched_sources, look_for_
 from amplifier_app_cli.commands.bundle.update import newer_text, short
 from amplifier_app_cli.commands.module.list import ModuleUnknownError
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option, print_json, print_table
+from amplifier_app_cli.options import check_option, yes_option
+from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.plan.composed import PinRecord
 from amplifier_foundation.plan.lock_file import LockError, differences
@@ -27,29 +28,29 @@ from amplifier_foundation.trust.check import UntrustedError
 
 @click.command()
 @click.argument("module_id", metavar="[ID]", required=False)
-@click.option("--check-only", is_flag=True, help="Only show what is newer.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@check_option
+@yes_option()
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
-@format_option
+@json_option
 @report_errors
-def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, output_format: str) -> None:
+def update(module_id: str | None, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> None:
     """Fetch newer versions of the modules (or of ID alone) of the bundle that runs here, and lock them.
 
     The bundles they are named in stay as they are; `amplifier bundle update` fetches those too.
 
     \b
     Examples:
-      amplifier module update --check-only
+      amplifier module update --check
       amplifier module update tool-web --yes
     """
     app = current_app()
     composition = compose_bundle()
-    if composition.refusals and not (trust or check_only):
+    if composition.refusals and not (trust or is_check):
         raise UntrustedError(composition.refusals, app.project)
     sources = fetched_sources(composition, _wanted(composition, module_id))
     states = finished(look_for_newer(composition, sources, app.project, app.environ))
     changing = [state for state in states if state.may_change]
-    is_text = output_format == "text"
+    is_text = not as_json
     if is_text:
         rows = [(one.uri, short(one.before), newer_text(one)) for one in states if one.may_change or one.problem]
         if rows:
@@ -57,8 +58,8 @@ def update(module_id: str | None, check_only: bool, yes: bool, trust: bool, outp
         if not changing:
             app.inform(f"nothing newer ({len(states)} fetched sources)")
     changes: list[str] = []
-    if changing and not check_only:
-        app.confirm("Fetch these?", yes, "give --yes to fetch these")
+    if changing and not is_check:
+        app.confirm("Fetch these?", is_sure, "give --yes to fetch these")
         changes = finished(_fetched(composition, {one.uri: sources[one.uri] for one in changing}))
     if not is_text:
         print_json({"sources": [asdict(state) for state in states], "changes": changes})

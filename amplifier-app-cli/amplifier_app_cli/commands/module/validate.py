@@ -16,7 +16,7 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.commands.module.list import TYPES, ModuleUnknownError
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.streams import guarded_stdout
 from amplifier_core.validation import ValidationResult, validator_for
 from amplifier_kit.guard.processes.launch import open_process
@@ -32,21 +32,13 @@ _PASSED, _FAILED = 0, 1
 @click.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("-t", "--type", "kind", type=click.Choice(TYPES), help="Its type; by default, what its name says.")
-@click.option(
-    "-o",
-    "--output",
-    "output_format",
-    type=click.Choice(["human", "json"]),
-    default="human",
-    show_default=True,
-    help="How to print the result.",
-)
 @click.option("-v", "--verbose", "is_verbose", is_flag=True, help="Print the checks that passed, too.")
 @click.option(
     "-b", "--behavioral", "is_behavioral", is_flag=True, help="Also run the tests of its type (needs pytest)."
 )
+@json_option
 @report_errors
-def validate(path: Path, kind: str | None, output_format: str, is_verbose: bool, is_behavioral: bool) -> None:
+def validate(path: Path, kind: str | None, as_json: bool, is_verbose: bool, is_behavioral: bool) -> None:
     """Check the module at PATH, its folder, its package or a Python file; exit with 1 when it fails.
 
     The module is imported and mounted, so its code runs.
@@ -63,7 +55,7 @@ def validate(path: Path, kind: str | None, output_format: str, is_verbose: bool,
         result = _checked(kind, package)
         tests = _tested(kind, package) if is_behavioral and result.passed else None
     has_passed = result.passed and tests in (None, _PASSED)
-    if output_format == "json":
+    if as_json:
         print_json(_record(result, has_passed, tests))
     else:
         _print(result, is_verbose, tests)

@@ -16,7 +16,7 @@ from amplifier_app_cli.commands.policy.load import judgement_record, permissions
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import folded, terminal_width
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.policy.explain import Explanation
 from amplifier_foundation.policy.explain import explain as explain_action
 from amplifier_foundation.policy.permissions import Judgement, known_action, named_details
@@ -34,7 +34,7 @@ _KNOWN = ("filesystem.read", "filesystem.write", "process.exec", "network.fetch"
 @click.option("--write", "write", metavar="PATH", help="A file to write.")
 @click.option("--fetch", "fetch", metavar="URL", help="An address to fetch.")
 @click.option("--tool", "tool", metavar="NAME", help="The tool that does it; alone: the tool itself.")
-@format_option
+@json_option
 @report_errors
 def explain(
     words: tuple[str, ...],
@@ -43,7 +43,7 @@ def explain(
     write: str | None,
     fetch: str | None,
     tool: str | None,
-    output_format: str,
+    as_json: bool,
 ) -> None:
     """Explain the verdict on one action: for each part of it, the rule and where it is.
 
@@ -64,7 +64,7 @@ def explain(
     permissions = permissions_in(app, app.project)
     _check_path(action, details, permissions.project)
     explanation = explain_action(permissions, action, details)
-    if output_format == "json":
+    if as_json:
         print_json(_record(explanation))
     else:
         _print(explanation)

@@ -13,7 +13,7 @@ from amplifier_app_cli.commands.policy.load import days_option, judgement_record
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_table
+from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_foundation.approvals.answered_by import account_name
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.policy.history import Backtest, Past, Replayed, Suggestions, suggestions
@@ -28,9 +28,9 @@ from amplifier_foundation.policy.remembered_rules import RememberedRule, Remembe
 )
 @click.option("--write", "scope", type=click.Choice(["user", "local"]), help="Write the rules to your policy file.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask before writing.")
-@format_option
+@json_option
 @report_errors
-def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_format: str) -> None:
+def suggest(days: float, least: int, scope: str | None, is_sure: bool, as_json: bool) -> None:
     """Propose rules from your approvals in this project in the last days.
 
     Each rule is listed with the approval requests that it would have saved. None allows anything that was ever denied.
@@ -46,10 +46,10 @@ def suggest(days: float, least: int, scope: str | None, is_sure: bool, output_fo
     app = current_app()
     past = past_of(app, days)
     found = suggestions(past.actions, permissions_in(app, app.project), least=least)
-    if output_format == "text":
+    if not as_json:
         _print_suggestions(app, found)
     written = _write(app, found, scope, is_sure) if scope is not None and found.rules else ()
-    if output_format == "json":
+    if as_json:
         print_json(_suggestions_record(found, written))
 
 
@@ -98,9 +98,9 @@ _EXAMPLES: Final = 10
 @click.option("--rules", "file", type=click.Path(path_type=Path), help="Rules to try instead of your policy.yaml.")
 @days_option
 @click.option("-a", "--all-projects", is_flag=True, help="Look at the sessions of all projects.")
-@format_option
+@json_option
 @report_errors
-def backtest(file: Path | None, days: float, all_projects: bool, output_format: str) -> None:
+def backtest(file: Path | None, days: float, all_projects: bool, as_json: bool) -> None:
     """Apply the current rules to past sessions: what would have been allowed, asked about or denied.
 
     With --rules the file takes the place of policy.yaml in your home; all other rules stay. Nothing is changed. Paths
@@ -110,7 +110,7 @@ def backtest(file: Path | None, days: float, all_projects: bool, output_format: 
     Examples:
       amplifier policy backtest --rules proposed.yaml
       amplifier policy backtest --rules proposed.yaml --days 90 --all-projects
-      amplifier policy backtest --format json
+      amplifier policy backtest --json
     """
     app = current_app()
     proposed = app.project / file if file is not None else None
@@ -121,7 +121,7 @@ def backtest(file: Path | None, days: float, all_projects: bool, output_format: 
     for problem in known[app.project].problems:
         app.inform(f"problem: {problem.where}: {problem.message}")
     found = replay(past.actions, lambda project: known.get(project) or permissions_in(app, project, user_file=proposed))
-    if output_format == "json":
+    if as_json:
         print_json(_backtest_record(found, past))
         return
     _print_backtest(found, past)
@@ -145,7 +145,7 @@ def _examples(found: Backtest, change: str) -> Iterator[str]:
         shown = " ".join(each.past.shown.split())[:80]
         yield f"  {each.times}x {each.past.then} -> {each.now.verdict}: {each.past.action} {shown} ({each.now.reason})"
     if len(all_of_them) > _EXAMPLES:
-        yield f"  and {len(all_of_them) - _EXAMPLES} more: --format json has all"
+        yield f"  and {len(all_of_them) - _EXAMPLES} more: --json has all"
 
 
 def _backtest_record(found: Backtest, past: Past) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from amplifier_app_cli.commands.policy.load import permissions_in, rule_record
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_table
+from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.policy_file import PolicySource, read_policy_file
@@ -23,9 +23,9 @@ from amplifier_kit.guard.policy.rules import Rule
 
 
 @click.command("list")
-@format_option
+@json_option
 @report_errors
-def list_rules(output_format: str) -> None:
+def list_rules(as_json: bool) -> None:
     """List the rules that apply in this project, those of the program last; remembered ones have an id.
 
     Problems of policy files are reported on standard error, with file and line.
@@ -33,12 +33,12 @@ def list_rules(output_format: str) -> None:
     \b
     Examples:
       amplifier policy list
-      amplifier policy list --format json
+      amplifier policy list --json
     """
     app = current_app()
     permissions = permissions_in(app, app.project)
     remembered = RememberedRules(app.home, app.project).list()
-    if output_format == "json":
+    if as_json:
         _print_json(permissions, remembered)
         return
     _print(permissions, remembered)
@@ -49,9 +49,9 @@ def list_rules(output_format: str) -> None:
 
 @click.command()
 @click.argument("rule_id", metavar="ID")
-@format_option
+@json_option
 @report_errors
-def revoke(rule_id: str, output_format: str) -> None:
+def revoke(rule_id: str, as_json: bool) -> None:
     """Remove the remembered rule ID, or the one whose id starts with ID; `amplifier policy list` shows ids.
 
     Rules that you wrote yourself have no id: remove them from their file.
@@ -63,7 +63,7 @@ def revoke(rule_id: str, output_format: str) -> None:
     """
     app = current_app()
     gone = RememberedRules(app.home, app.project).revoke(rule_id)
-    if output_format == "json":
+    if as_json:
         print_json(rule_record(gone.rule, id=gone.id, scope=gone.scope, file=str(gone.file)))
     app.inform(f"`{gone.rule}` is removed from {gone.file}")
 
@@ -126,9 +126,9 @@ def _hint(app: App, permissions: Permissions) -> None:
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
-@format_option
+@json_option
 @report_errors
-def check(files: tuple[Path, ...], output_format: str) -> None:
+def check(files: tuple[Path, ...], as_json: bool) -> None:
     """Check FILES, or every policy file that counts here; exit with 1 when one has a problem.
 
     Every entry is read, and every rule is tried on its own examples. A bad entry is reported alone and takes no other
@@ -137,12 +137,12 @@ def check(files: tuple[Path, ...], output_format: str) -> None:
     \b
     Examples:
       amplifier policy check
-      amplifier policy check proposed.yaml --format json
+      amplifier policy check proposed.yaml --json
     """
     app = current_app()
     sources = _given_sources(app, files) if files else _all_sources(app)
     problems = [problem for source in sources for problem in source.problems]
-    if output_format == "json":
+    if as_json:
         print_json(
             {
                 "valid": not problems,

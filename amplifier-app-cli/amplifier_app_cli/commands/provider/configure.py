@@ -14,6 +14,7 @@ from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.keys import read_secret
 from amplifier_app_cli.commands.settings import parse_value
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.providers.choice import find_entry
 from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, known_provider
 from amplifier_app_cli.providers.settings import (
@@ -147,7 +148,7 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
 
 @click.command()
 @click.argument("name")
-@click.option("-f", "--yes", "--force", "is_sure", is_flag=True, help="Do not ask.")
+@yes_option()
 @scope_options
 @report_errors
 def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:

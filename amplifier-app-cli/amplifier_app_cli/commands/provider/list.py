@@ -12,30 +12,30 @@ from amplifier_app_cli.providers.choice import Choice, ProviderChoiceError, is_i
 from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, short_name
 from amplifier_app_cli.providers.settings import ProviderPlan, provider_plan
 from amplifier_app_cli.ui.layout import table, terminal_width
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 
 
 @click.command(name="list")
-@format_option
+@json_option
 @report_errors
-def list_(output_format: str) -> None:
+def list_(as_json: bool) -> None:
     """Print the known providers and the state of each.
 
     \b
     Examples:
       amplifier provider list
-      amplifier provider list --format json
+      amplifier provider list --json
 
     That is: whether its module is installed, whether its key is set, whether settings or the bundle configure it, and
     which one a run would use.
     """
-    _print(current_app(), output_format)
+    _print(current_app(), as_json)
 
 
 @click.command()
-@format_option
+@json_option
 @report_errors
-def manage(output_format: str) -> None:
+def manage(as_json: bool) -> None:
     """Print the providers, and the commands that change them.
 
     \b
@@ -43,7 +43,7 @@ def manage(output_format: str) -> None:
       amplifier provider manage
     """
     app = current_app()
-    _print(app, output_format)
+    _print(app, as_json)
     for hint in (
         "amplifier provider add NAME       configure a provider",
         "amplifier provider edit NAME      change its model, priority or address",
@@ -55,12 +55,12 @@ def manage(output_format: str) -> None:
         app.inform(hint)
 
 
-def _print(app: App, output_format: str) -> None:
+def _print(app: App, as_json: bool) -> None:
     found = provider_plan(app)
     choice, problem = _choice(app, found)
     records = _records(app, found, choice)
     app.warn([*found.warnings, *([problem] if problem else [])])
-    if output_format == "json":
+    if as_json:
         print_json(records)
         return
 

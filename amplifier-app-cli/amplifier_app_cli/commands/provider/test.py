@@ -15,29 +15,29 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.choice import Choice
 from amplifier_app_cli.providers.trial import NotReadyError, ask, models_of, provider_brought_up
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_list
+from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_app_cli.ui.say import complain, show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
 
 
 @click.command()
 @click.argument("name", required=False)
-@format_option
+@json_option
 @report_errors
-def test(name: str | None, output_format: str) -> None:
+def test(name: str | None, as_json: bool) -> None:
     """Send one tiny request to a provider.
 
     \b
     Examples:
       amplifier provider test
-      amplifier provider test openai --format json
+      amplifier provider test openai --json
 
     It goes through the provider's module, as every request of a session does, but is tried only once. Without NAME it
     goes to the provider that a run would use. It may cost a fraction of a cent.
     """
     app = current_app()
-    choice, answer = _asked(app, name, ask, output_format)
-    if output_format == "json":
+    choice, answer = _asked(app, name, ask, as_json)
+    if as_json:
         print_json({"status": "ok", "provider": choice.provider, **answer._asdict()})
         return
 
@@ -49,37 +49,37 @@ def test(name: str | None, output_format: str) -> None:
 
 @click.command()
 @click.argument("name", required=False)
-@format_option
+@json_option
 @report_errors
-def models(name: str | None, output_format: str) -> None:
+def models(name: str | None, as_json: bool) -> None:
     """Print the models of a provider.
 
     \b
     Examples:
       amplifier provider models
-      amplifier provider models mock --format json
+      amplifier provider models mock --json
 
     Without NAME they are those of the provider that a run would use.
     """
-    choice, found = _asked(current_app(), name, models_of, output_format)
+    choice, found = _asked(current_app(), name, models_of, as_json)
     records = [{"provider": choice.provider, **model.model_dump(mode="json")} for model in found]
     rows = [(model.id, model.display_name, model.context_window, model.max_output_tokens) for model in found]
     headings, empty = ("MODEL", "NAME", "CONTEXT", "OUTPUT"), f"{choice.provider} lists no models"
-    print_list(output_format, records, headings, rows, empty=empty)
+    print_list(as_json, records, headings, rows, empty=empty)
 
 
 class _ProviderFailed(Exception):
     """The provider was there, and failed."""
 
 
-def _asked(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]], output_format: str) -> Any:
+def _asked(app: App, name: str | None, question: Callable[[Any], Awaitable[Any]], as_json: bool) -> Any:
     """Return the provider that was chosen and what it said; ends the command when it fails."""
     show_warnings()
     try:
         with guarded_stdout():
             return asyncio.run(_ask(app, name, question))
     except _ProviderFailed as error:
-        if output_format == "json":
+        if as_json:
             print_json({"status": "error", "code": "provider_failed", "error": str(error)})
         sys.exit(complain(exits.PROVIDER, str(error)))
 

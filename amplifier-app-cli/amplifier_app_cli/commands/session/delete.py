@@ -7,8 +7,9 @@ import click
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.session.facts import found_session, title, when
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.ui.layout import counted, size_text, table, terminal_width
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.cleanup import Cleanup, clean_up
 from amplifier_foundation.sessions.store import SessionStore
@@ -16,16 +17,16 @@ from amplifier_foundation.sessions.store import SessionStore
 
 @click.command()
 @click.argument("session")
-@click.option("-f", "--force", "--yes", "is_sure", is_flag=True, help="Do not ask.")
-@format_option
+@yes_option()
+@json_option
 @report_errors
-def delete(session: str, is_sure: bool, output_format: str) -> None:
+def delete(session: str, is_sure: bool, as_json: bool) -> None:
     """Delete SESSION and the sessions that it started. Its forks stay.
 
     \b
     Examples:
       amplifier session delete 3f2a
-      amplifier session delete 3f2a --force
+      amplifier session delete 3f2a --yes
 
     A session that runs is not deleted.
     """
@@ -36,11 +37,11 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
     app.confirm(
         f"Delete session {found.id}{more}: {title(found)}? It cannot be undone",
         is_sure,
-        f"give --force to delete session {found.id}{more}",
+        f"give --yes to delete session {found.id}{more}",
     )
     removed = store.delete(found)
     app.warn(removed.warnings)
-    if output_format == "json":
+    if as_json:
         print_json({"deleted": list(removed.ids), "bytes": removed.bytes})
     else:
         app.inform(f"deleted session {found.id}{more} ({size_text(removed.bytes)})")
@@ -65,8 +66,8 @@ def delete(session: str, is_sure: bool, output_format: str) -> None:
     help="Of the logs of sessions that stay, keep the N newest rotated files (256 MB each).",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
-@click.option("-f", "--force", "--yes", "is_sure", is_flag=True, help="Do not ask.")
-@format_option
+@yes_option()
+@json_option
 @report_errors
 def cleanup(
     days: float,
@@ -76,14 +77,14 @@ def cleanup(
     keep_rotated: int | None,
     dry_run: bool,
     is_sure: bool,
-    output_format: str,
+    as_json: bool,
 ) -> None:
     """Delete the sessions of this project that have been inactive for long.
 
     \b
     Examples:
       amplifier session cleanup --dry-run
-      amplifier session cleanup --days 90 --all-projects --force
+      amplifier session cleanup --days 90 --all-projects --yes
       amplifier session cleanup --keep-rotated 2
 
     Kept are sessions that run, those with a name, and damaged ones.
@@ -114,15 +115,15 @@ def cleanup(
         app.confirm(
             f"Delete {what}? It cannot be undone",
             is_sure,
-            f"give --force to delete {what}, or look with --dry-run",
+            f"give --yes to delete {what}, or look with --dry-run",
         )
         done = clean(dry_run=False)
-    _report(app, done, days, dry_run, output_format)
+    _report(app, done, days, dry_run, as_json)
 
 
-def _report(app: App, done: Cleanup, days: float, dry_run: bool, output_format: str) -> None:
+def _report(app: App, done: Cleanup, days: float, dry_run: bool, as_json: bool) -> None:
     app.warn(done.warnings)
-    if output_format == "json":
+    if as_json:
         print_json(
             {
                 "dry_run": dry_run,

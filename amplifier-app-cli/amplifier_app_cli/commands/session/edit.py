@@ -9,7 +9,7 @@ from amplifier_app_cli.commands.session.facts import found_session
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.diagnosis import Diagnosis, diagnose
 from amplifier_foundation.sessions.diagnosis import repair as repair_session
@@ -25,10 +25,10 @@ from amplifier_foundation.sessions.transcript import load_history
 @click.option("--at-event", type=click.IntRange(min=1), metavar="SEQ", help="Up to the event with this number.")
 @click.option("-n", "--name", help="What to call the copy.")
 @click.option("--no-events", is_flag=True, help="Copy the conversation without the log.")
-@format_option
+@json_option
 @report_errors
 def fork(
-    session: str, at_turn: int | None, at_event: int | None, name: str | None, no_events: bool, output_format: str
+    session: str, at_turn: int | None, at_event: int | None, name: str | None, no_events: bool, as_json: bool
 ) -> None:
     """Copy SESSION to continue from an earlier point of it, and print the id of the copy.
 
@@ -50,7 +50,7 @@ def fork(
         _name(store, made, name)
     app.warn(made.warnings)
     command = f'amplifier run --resume {made.session_id} "…"'
-    if output_format == "json":
+    if as_json:
         print_json(
             {
                 "id": made.session_id,
@@ -82,9 +82,9 @@ def _name(store: SessionStore, made: Forked, name: str) -> None:
 @click.command()
 @click.argument("session")
 @click.argument("name")
-@format_option
+@json_option
 @report_errors
-def rename(session: str, name: str, output_format: str) -> None:
+def rename(session: str, name: str, as_json: bool) -> None:
     """Give SESSION the name NAME, by which it can be found; an empty one takes the name away.
 
     \b
@@ -97,7 +97,7 @@ def rename(session: str, name: str, output_format: str) -> None:
     app = current_app()
     store, found = found_session(app, session)
     renamed = store.rename(found, name or None)
-    if output_format == "json":
+    if as_json:
         print_json({"id": renamed.id, "name": renamed.name, "folder": str(renamed.folder)})
     elif renamed.name:
         app.inform(f"session {renamed.id} is called {renamed.name!r} now")
@@ -108,9 +108,9 @@ def rename(session: str, name: str, output_format: str) -> None:
 @click.command()
 @click.argument("session")
 @click.option("--rewind", "is_rewind", is_flag=True, help="Go back to the last turn before which all is well.")
-@format_option
+@json_option
 @report_errors
-def repair(session: str, is_rewind: bool, output_format: str) -> None:
+def repair(session: str, is_rewind: bool, as_json: bool) -> None:
     """Report what is wrong with the conversation of SESSION, and repair it.
 
     \b
@@ -127,7 +127,7 @@ def repair(session: str, is_rewind: bool, output_format: str) -> None:
     diagnosis = diagnose(history.messages)
     problems = [*(text for text in (found.damaged, found.warning) if text), *history.problems]
     repaired = rewind_session(found.folder) if is_rewind else repair_session(found.folder)
-    if output_format == "json":
+    if as_json:
         facts: dict[str, object] = {"status": diagnosis.status, "failure_modes": diagnosis.failure_modes}
         facts |= {"orphaned_tool_ids": diagnosis.orphaned_tool_ids, "misplaced_tool_ids": diagnosis.misplaced_tool_ids}
         facts |= {"incomplete_turns": diagnosis.incomplete_turns, "problems": problems}

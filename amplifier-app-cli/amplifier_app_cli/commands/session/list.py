@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.ui.records import format_option
+from amplifier_app_cli.ui.records import json_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     metavar="[ID]",
     help="With the sessions they started and their forks below them; of one session alone when its ID is given.",
 )
-@format_option
+@json_option
 @report_errors
-def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str | None, output_format: str) -> None:
+def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str | None, as_json: bool) -> None:
     """List the sessions of this project, the most recently active first.
 
     \b
@@ -48,7 +48,7 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
       amplifier session list
       amplifier session list --all-projects -n 50
       amplifier session list --tree 3f2a
-      amplifier session list --format json | jq -r '.sessions[].id'
+      amplifier session list --json | jq -r '.sessions[].id'
     """
     if project is not None and (all_projects or tree):
         raise click.UsageError(f"--project and {'--all-projects' if all_projects else '--tree ID'}: give one of them")
@@ -62,17 +62,17 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
     warnings = store.warnings
     if tree is None:
         shown = found[: limit or None]
-        _print_rows(shown, found, all_projects, output_format)
+        _print_rows(shown, found, all_projects, as_json)
     else:
         found_roots = roots_of(found)
         shown = found_roots[: limit or None]
-        print_tree(shown, found, output_format)
+        print_tree(shown, found, as_json)
         found = found_roots
     app.warn(warnings)
     _say_what_is_missing(app, len(shown), len(found), all_projects or tree == "", where)
 
 
-def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_project: bool, form: str) -> None:
+def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_project: bool, as_json: bool) -> None:
     from amplifier_app_cli.commands.session.facts import (
         cost_text,
         model_text,
@@ -85,7 +85,7 @@ def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_p
     from amplifier_foundation.sessions.metadata import load_metadata
 
     facts = {session.folder: load_metadata(session.folder).data for session in shown}
-    if form == "json":
+    if as_json:
         from amplifier_app_cli.ui.records import print_json
 
         records = [record_of(session, facts[session.folder]) for session in shown]
@@ -144,12 +144,12 @@ def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
     return roots
 
 
-def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummary], form: str) -> None:
+def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummary], as_json: bool) -> None:
     """Print trees of sessions, one for each root."""
     from amplifier_app_cli.children.endings import EndingReader
 
     below, words = _below(sessions), EndingReader()
-    if form == "json":
+    if as_json:
         from amplifier_app_cli.ui.records import print_json
 
         all_roots = roots_of(sessions)

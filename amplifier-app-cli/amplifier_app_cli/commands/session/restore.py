@@ -11,7 +11,7 @@ from amplifier_app_cli.commands.session.facts import found_session, when
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_table
+from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_foundation.sessions.checkpoints import (
     Checkpoint,
     Checkpoints,
@@ -30,7 +30,7 @@ from amplifier_foundation.sessions.checkpoints import (
 @click.option("--dry-run", is_flag=True, help="Show what would be restored, and change nothing.")
 @click.option("--force", is_flag=True, help="Restore files even if they have been changed since by someone else.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
-@format_option
+@json_option
 @report_errors
 def restore(
     session: str,
@@ -40,7 +40,7 @@ def restore(
     dry_run: bool,
     force: bool,
     is_sure: bool,
-    output_format: str,
+    as_json: bool,
 ) -> None:
     """Restore the files that SESSION has changed at CHECKPOINT and after it.
 
@@ -60,26 +60,26 @@ def restore(
     _, found = found_session(app, session)
     checkpoints = Checkpoints(found.folder)
     if checkpoint is None and not last_turn:
-        _print_list(app, found.id, checkpoints.list(), output_format)
+        _print_list(app, found.id, checkpoints.list(), as_json)
         app.warn(checkpoints.problems)
         return
     if last_turn:
         first = checkpoints.last_turn()
         if first is None:
-            _say_nothing(app, found.id, output_format)
+            _say_nothing(app, found.id, as_json)
             return
         checkpoint = first.id
     assert checkpoint is not None
-    _restore(app, checkpoints, checkpoint, dry_run, force, is_sure, output_format)
+    _restore(app, checkpoints, checkpoint, dry_run, force, is_sure, as_json)
 
 
 def _restore(
-    app: App, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, output_format: str
+    app: App, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, as_json: bool
 ) -> None:
     plan = checkpoints.plan(to)
     app.warn(checkpoints.problems)
     if dry_run:
-        _print_plan(app, plan, output_format)
+        _print_plan(app, plan, as_json)
         return
     reasons = (*plan.conflicts, *plan.impossible)
     if reasons and not force:
@@ -91,11 +91,11 @@ def _restore(
         what = counted(len(plan.changes), "file")
         app.confirm(f"Change {what}?", is_sure, f"give --yes to change {what}, or look with --dry-run")
     restored = checkpoints.restore(to, force=force)
-    _report(app, restored, output_format)
+    _report(app, restored, as_json)
 
 
-def _print_list(app: App, session_id: str, known: list[Checkpoint], output_format: str) -> None:
-    if output_format == "json":
+def _print_list(app: App, session_id: str, known: list[Checkpoint], as_json: bool) -> None:
+    if as_json:
         print_json({"id": session_id, "checkpoints": [_record(one) for one in known]})
         return
     if not known:
@@ -106,8 +106,8 @@ def _print_list(app: App, session_id: str, known: list[Checkpoint], output_forma
     print_table(["CHECKPOINT", "TIME", "TURN", "TOOL", "STATE", "FILE"], rows)
 
 
-def _print_plan(app: App, plan: RestorePlan, output_format: str) -> None:
-    if output_format == "json":
+def _print_plan(app: App, plan: RestorePlan, as_json: bool) -> None:
+    if as_json:
         changes = [{"path": str(state.path), "action": _action(state)} for state in plan.changes]
         conflicts, impossible = list(plan.conflicts), list(plan.impossible)
         print_json({"to": plan.to.id, "changes": changes, "conflicts": conflicts, "impossible": impossible})
@@ -121,9 +121,9 @@ def _print_plan(app: App, plan: RestorePlan, output_format: str) -> None:
         app.inform("no file would change")
 
 
-def _report(app: App, restored: Restored, output_format: str) -> None:
+def _report(app: App, restored: Restored, as_json: bool) -> None:
 
-    if output_format == "json":
+    if as_json:
         print_json(
             {
                 "checkpoint": restored.checkpoint.id,
@@ -146,8 +146,8 @@ def _report(app: App, restored: Restored, output_format: str) -> None:
         app.inform("no file had to be changed")
 
 
-def _say_nothing(app: App, session_id: str, output_format: str) -> None:
-    if output_format == "json":
+def _say_nothing(app: App, session_id: str, as_json: bool) -> None:
+    if as_json:
         print_json({"checkpoint": None, "restored_to": None, "put_back": [], "removed": [], "left": []})
     else:
         app.inform(f"session {session_id} has changed no files that are not restored already")

@@ -21,7 +21,7 @@ from amplifier_app_cli.commands.session.facts import (
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted, size_text
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import say
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
@@ -53,16 +53,16 @@ class _Known:
 @click.command()
 @click.argument("session")
 @click.option("-T", "--with-transcript", is_flag=True, help="With the conversation.")
-@format_option
+@json_option
 @report_errors
-def show(session: str, with_transcript: bool, output_format: str) -> None:
+def show(session: str, with_transcript: bool, as_json: bool) -> None:
     """Show SESSION: when it was, what it used and cost, what it is made of, what it started, and its forks.
 
     \b
     Examples:
       amplifier session show 3f2a
       amplifier session show "the garden" --with-transcript
-      amplifier session show 3f2a --format json | jq .usage
+      amplifier session show 3f2a --json | jq .usage
     """
     app = current_app()
     store, found = found_session(app, session)
@@ -72,7 +72,7 @@ def show(session: str, with_transcript: bool, output_format: str) -> None:
         history = load_history(found.folder)
         known.problems += history.problems
         messages = history.messages
-    if output_format == "json":
+    if as_json:
         print_json(_record(known) | ({"messages": messages} if messages is not None else {}))
     else:
         for line in _lines(known):

@@ -28,7 +28,7 @@ from amplifier_app_cli.ui.approval.preview import OwnKeys
 from amplifier_app_cli.ui.approval.stderr_terminal import StderrTerminal
 from amplifier_app_cli.ui.approval.terminal import TerminalApproval
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import json_text, print_json
+from amplifier_app_cli.ui.records import json_option, json_text, print_json
 from amplifier_app_cli.ui.say import complain, show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_REQUIRED, TOOL_ERROR, TOOL_POST
@@ -45,17 +45,9 @@ from amplifier_kit.engine.loop.turn import Outcome, Turn, TurnLoop
 @click.argument("arguments", metavar="[KEY=VALUE]...", nargs=-1)
 @click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
-@click.option(
-    "-o",
-    "--output",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How to print the result.",
-)
+@json_option
 @report_errors
-def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool, output_format: str) -> None:
+def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool, as_json: bool) -> None:
     """Run the tool NAME once and print what it answers.
 
     A VALUE is JSON where it can be, else text. Actions need the same permission as for a model: you are asked, and
@@ -65,14 +57,14 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
     \b
     Examples:
       amplifier tool invoke read_file file_path=README.md
-      amplifier tool invoke grep pattern=import 'paths=["src", "docs"]' -o json
+      amplifier tool invoke grep pattern=import 'paths=["src", "docs"]' --json
     """
     app = current_app()
     given = _arguments(arguments)
     show_warnings()
     with guarded_stdout():
         code, record = finished(_invoked(app, name, given, bundle, trust))
-    if output_format == "json":
+    if as_json:
         print_json(record)
     else:
         _print(record)

@@ -11,7 +11,7 @@ from amplifier_app_cli.commands.bundle.compose import finished
 from amplifier_app_cli.commands.tool.mount import find_tool, mounted_tools
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.records import format_option, print_json, print_list
+from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_app_cli.ui.say import show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
 
@@ -19,9 +19,9 @@ from amplifier_app_cli.ui.streams import guarded_stdout
 @click.command("list")
 @click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
-@format_option
+@json_option
 @report_errors
-def list_tools(bundle: str | None, trust: bool, output_format: str) -> None:
+def list_tools(bundle: str | None, trust: bool, as_json: bool) -> None:
     """List the tools of a bundle, by the names that a model calls them.
 
     Their modules are loaded, and nothing of them is run.
@@ -29,21 +29,21 @@ def list_tools(bundle: str | None, trust: bool, output_format: str) -> None:
     \b
     Examples:
       amplifier tool list
-      amplifier tool list --bundle minimal --format json
+      amplifier tool list --bundle minimal --json
     """
     tools = _described(bundle, trust)
     rows = [(one["name"], one["action"], one["description"]) for one in tools]
     empty = "the bundle has no tools: add one with `amplifier module add`, or name some in the bundle"
-    print_list(output_format, tools, ("NAME", "NEEDS", "DESCRIPTION"), rows, empty=empty, whole=("NAME",))
+    print_list(as_json, tools, ("NAME", "NEEDS", "DESCRIPTION"), rows, empty=empty, whole=("NAME",))
 
 
 @click.command()
 @click.argument("name")
 @click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
-@format_option
+@json_option
 @report_errors
-def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None:
+def info(name: str, bundle: str | None, trust: bool, as_json: bool) -> None:
     """Print what the tool NAME does, what it takes, and the permission it needs.
 
     \b
@@ -52,7 +52,7 @@ def info(name: str, bundle: str | None, trust: bool, output_format: str) -> None
     """
     tools = {one["name"]: one for one in _described(bundle, trust)}
     found: dict[str, Any] = find_tool(tools, name)
-    if output_format == "json":
+    if as_json:
         print_json(found)
         return
     lines = [

@@ -29,7 +29,7 @@ def test_nothing_is_deleted_without_a_word_from_the_user(amplifier: Amplifier, m
     folder = made(ONE, "x")
     result = amplifier("session", "delete", ONE)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "--force" in result.stderr
+    assert "--yes" in result.stderr
     assert folder.is_dir()
 
 
@@ -86,7 +86,7 @@ def test_cleanup_deletes_what_is_old(amplifier: Amplifier, made: Made) -> None:
     assert old.exists()
     refused = amplifier("session", "cleanup")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--force" in refused.stderr
+    assert "--yes" in refused.stderr
     assert old.exists()
     done = json.loads(amplifier("session", "cleanup", "-d", "30", "-f", "--format", "json").stdout)
     assert [one["id"] for one in done["removed"]] == [ONE]
