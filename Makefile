@@ -17,7 +17,18 @@ help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Amplifier needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": make run PYTHON=python3.12")'
+	@echo "making $(VENV), a Python environment in this folder" >&2
+	@$(PYTHON) -m venv $(VENV)
+
+# What a run needs, and nothing for development: less to download. Dots show that it works while uv is silent.
+$(VENV)/.installed: constraints.txt $(PROJECTS) | $(BIN)/python
+	@echo "installing Amplifier into $(VENV), once; downloads about 60 MB of packages that are not cached yet" >&2
+	@while sleep 1; do printf . >&2; done & dots=$$!; trap 'kill $$dots; echo >&2' EXIT; trap 'exit 130' INT TERM; \
+	{ test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv; } && \
+	$(UV) pip install --quiet --python $(BIN)/python --compile-bytecode --constraint constraints.txt \
+		--build-constraint constraints.txt --editable .
+	@touch $@
 
 $(VENV)/.ready: constraints.txt $(PROJECTS) | $(BIN)/python
 	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
@@ -32,10 +43,8 @@ $(PEER)/.ready: benchmarks/peer-constraints.txt
 	$(PEER)/bin/python -m compileall -q $(PEER)/lib
 	@touch $@
 
-run: $(VENV)/.ready ## run the default bundle, with a small model on this machine when no key is set, and say where the log is
-	@$(BIN)/amplifier provider install local --yes || echo "no model on this machine: a scripted one stands in" >&2
-	@$(BIN)/amplifier run "Hello, what are you?"
-	@echo "see what happened: $(BIN)/amplifier logs" >&2
+run: $(or $(wildcard $(VENV)/.ready),$(VENV)/.installed) ## let an agent fix a failing test: with your model, or a script when there is none (PROVIDER=NAME chooses)
+	@$(BIN)/python examples/demo/demo.py $(PROVIDER)
 
 embed: $(VENV)/.ready ## run the embedding example of the README
 	@$(BIN)/python examples/embed.py

@@ -67,7 +67,7 @@ class PreparedSession(NamedTuple):
     saved: SavedSession | None
     settings: Settings
     #: Which provider answers, why, and how to change that.
-    choice: Choice
+    provider_line: str
     #: What the user should know.
     notes: tuple[str, ...]
 
@@ -81,9 +81,9 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     if request.resume is None:
         settings = Settings() if app.is_safe else app.settings
         prepared = await prepare(request.options(app, settings))
-        prepared, choice = _with_provider(request, prepared, settings)
+        prepared, line = _with_provider(request, prepared, settings)
         notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
-        return PreparedSession(prepared, None, settings, choice, notes)
+        return PreparedSession(prepared, None, settings, line, notes)
     from amplifier_foundation.sessions.prepare_saved import prepare_saved
     from amplifier_foundation.sessions.resume import load_session
     from amplifier_foundation.sessions.store import SessionStore
@@ -92,8 +92,8 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     settings = Settings.load(app.home, saved.project or app.project, saved.folder)
     options = request.options(app, settings)
     prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
-    prepared, choice = _with_provider(request, prepared, settings)
-    return PreparedSession(prepared, saved, settings, choice, (*saved.notes, *prepared.warnings))
+    prepared, line = _with_provider(request, prepared, settings)
+    return PreparedSession(prepared, saved, settings, line, (*saved.notes, *prepared.warnings))
 
 
 def _load_keys(app: App) -> None:
@@ -115,8 +115,8 @@ def _minimal_bundle() -> str:
 # -- the provider --
 
 
-def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, Choice]:
-    """Return the session with the answering provider first, and the choice that says why it answers."""
+def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, str]:
+    """Return the session with the answering provider first, and the line that says why it answers."""
     plan = prepared.composed.plan
     if request.provider is not None:
         from amplifier_app_cli.providers.choice import apply, choose
@@ -131,7 +131,7 @@ def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settin
     if request.max_tokens is not None:
         limited = [_limited(entry, choice.provider, request.max_tokens) for entry in plan["providers"]]
         plan = {**plan, "providers": limited}
-    return replace(prepared, composed=replace(prepared.composed, plan=plan)), choice
+    return replace(prepared, composed=replace(prepared.composed, plan=plan)), choice.line
 
 
 def _check_key(prepared: Prepared, choice: Choice) -> None:

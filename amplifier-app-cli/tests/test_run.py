@@ -42,7 +42,7 @@ def _log(result: subprocess.CompletedProcess[str]) -> Path:
 
 def test_default_bundle_answers_offline(amplifier: Amplifier) -> None:
     """On a fresh machine the answer is on standard output, alone, and the log's place on standard error."""
-    result = amplifier("-v", "run", "hello there")
+    result = amplifier("run", "hello there")
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("Hello. I am the scripted model")
     assert result.stdout.count("\n") == 1
@@ -51,7 +51,7 @@ def test_default_bundle_answers_offline(amplifier: Amplifier) -> None:
 
 def test_seeds_end_to_end_check(amplifier: Amplifier) -> None:
     """After a run, grep finds session:start, prompt:submit and session:end in events.jsonl."""
-    log = _log(amplifier("-v", "run", "hello"))
+    log = _log(amplifier("run", "hello"))
     for event in ("session:start", "prompt:submit", "session:end"):
         found = subprocess.run(
             ["grep", "-c", f'"event": "{event}"', str(log)], capture_output=True, text=True, check=False
@@ -61,7 +61,7 @@ def test_seeds_end_to_end_check(amplifier: Amplifier) -> None:
 
 def test_every_line_is_numbered(amplifier: Amplifier) -> None:
     """The log counts from 1 without gaps, and every line carries the session's id."""
-    log = _log(amplifier("-v", "run", "hello"))
+    log = _log(amplifier("run", "hello"))
     records = [json.loads(line) for line in log.read_text().splitlines()]
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     assert {record["session_id"] for record in records} == {log.parent.name}
@@ -69,7 +69,7 @@ def test_every_line_is_numbered(amplifier: Amplifier) -> None:
 
 def test_home_can_be_moved(amplifier: Amplifier, tmp_path: Path) -> None:
     """With AMPLIFIER_HOME nothing is written to the home directory."""
-    result = amplifier("-v", "run", "hello", AMPLIFIER_HOME=str(tmp_path / "moved"))
+    result = amplifier("run", "hello", AMPLIFIER_HOME=str(tmp_path / "moved"))
     assert _log(result).is_relative_to(tmp_path / "moved")
     assert not list((tmp_path / "home").iterdir())
 
@@ -122,7 +122,7 @@ def test_tools_need_permission(amplifier: Amplifier, project: Path) -> None:
         """,
     )
     bundle.write_text(_SCRIPTED + "tools:\n  - {module: tool-danger}\n")
-    result = amplifier("-v", "run", "go", "--bundle", str(bundle), PYTHONPATH=_with_path(project / "tool-danger"))
+    result = amplifier("run", "go", "--bundle", str(bundle), PYTHONPATH=_with_path(project / "tool-danger"))
     assert (result.returncode, result.stdout) == (0, "I was not allowed to.\n"), result.stderr
     assert not (project / "ran").exists()
     events = [json.loads(line)["event"] for line in _log(result).read_text().splitlines()]
@@ -204,7 +204,7 @@ def test_signals_close_the_session(
 
 def test_logs_are_readable(amplifier: Amplifier) -> None:
     """`amplifier logs` prints the newest session of the project, one event per line, or the named events."""
-    log = _log(amplifier("-v", "run", "hello"))
+    log = _log(amplifier("run", "hello"))
     shown = amplifier("logs").stdout.splitlines()
     assert len(shown) == len(log.read_text().splitlines())
     only = amplifier("logs", log.parent.name[:8], "--event", "prompt:submit").stdout.splitlines()

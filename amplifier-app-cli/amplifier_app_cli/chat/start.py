@@ -173,7 +173,7 @@ def banner(session: SessionApp, screen: Screen) -> str:
     lines = [
         f"amplifier {__version__} · session {session.runtime.session_id}{resumed}",
         f"bundle: {composed.name} {composed.version}".rstrip(),
-        session.parts.choice.summary,
+        session.parts.provider_line,
         f"project: {prepared.project}",
         f"trust: {trust}",
         f"Enter sends, {more}, /help lists the commands, Ctrl-D leaves.",

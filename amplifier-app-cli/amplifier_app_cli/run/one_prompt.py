@@ -67,7 +67,7 @@ class _PromptView:
         self._app = app
         self._prompt = prompt
         self._session = SessionApp(app, request, self)
-        self.printer: Printer = printer_for(output_format, out, self._session.stats, is_quiet=app.is_quiet)
+        self.printer: Printer = printer_for(output_format, out, self._session.stats)
         self._mcp_servers = McpServerNotice()
         self._attachments = Attachments()
         #: The pending calls that run before the prompt.
@@ -99,17 +99,14 @@ class _PromptView:
         return outcome
 
     def close(self) -> None:
-        """Show which MCP servers were missing, how to see the log, and if verbose the timings and where the log is."""
+        """Show which MCP servers were missing, the timings if verbose, and where the log is."""
         for note in self._mcp_servers.notes():
             self._app.inform(note)
         if self._app.is_verbose:
             for line in _timings(self._prepared_after, self._session.stats):
                 self._app.inform(line)
         if self._session.was_opened:
-            runtime = self._session.runtime
-            self._app.inform(
-                f"log: {runtime.log_path}" if self._app.is_verbose else f"log: amplifier logs {runtime.session_id[:8]}"
-            )
+            self._app.inform(f"log: {self._session.runtime.log_path}")
 
     # -- what the session calls --
 
@@ -123,15 +120,16 @@ class _PromptView:
         if self._app.is_verbose:
             for line in _files_and_modules(session.parts):
                 self._app.inform(line)
-        choice = session.parts.choice
-        self._app.inform(choice.line if self._app.is_verbose else choice.summary)
+        self._app.inform(session.parts.provider_line)
         session.signals.token = session.coordinator.cancellation
         self._mcp_servers.connect(session.coordinator.hooks)
         self.printer.start(session)
         self._connect_approvals(session)
 
     def notice(self, text: str) -> None:
-        self._app.inform(text)
+        if not self._app.is_quiet:
+            self.printer.pause()
+            self._app.inform(text)
 
     def message(self, text: str, level: str, source: str) -> None:
         self._app.inform(f"{level}: {text}" if level in ("warning", "error") else text)
@@ -155,7 +153,7 @@ class _PromptView:
 
     def _with_hint(self, outcome: Outcome) -> Outcome:
         """Return the outcome with how to resume the session, if a limit or a missing approval stopped it."""
-        session_id = self._session.runtime.session_id[:8]
+        session_id = self._session.runtime.session_id
         if outcome.status == "budget_exhausted":
             return outcome._replace(error=f"{outcome.error}; resume with `amplifier run --resume {session_id}`")
         if outcome.status != "approval_needed":

@@ -51,7 +51,7 @@ def test_each_limit_of_a_bundle_stops_the_run(
     bundle = scripted(f"turns: [{CALL}, {CALL}, {{text: too late}}]", echo)
     text = Path(bundle).read_text(encoding="utf-8").replace("session:\n", f"session:\n  budget: {{{limit}: {value}}}\n")
     Path(bundle).write_text(text, encoding="utf-8")
-    result = amplifier("-v", "run", "go", "--bundle", bundle, "--output-format", "json")
+    result = amplifier("run", "go", "--bundle", bundle, "--output-format", "json")
     assert result.returncode == 5, result.stderr
     last = json.loads(result.stdout)
     assert (last["status"], last["error_type"], last["exit_code"]) == ("budget_exhausted", "budget_exhausted", 5)
@@ -74,9 +74,7 @@ def test_each_limit_of_a_bundle_stops_the_run(
 def test_a_run_within_its_limits_is_not_stopped(amplifier: Amplifier, scripted: Scripted, echo: str) -> None:
     """Limits that are just enough let the run come to its end: its last answer comes after its last call."""
     bundle = scripted(f"turns: [{CALL}, {{text: There., usage: {{input_tokens: 1}}}}]", echo)
-    result = amplifier(
-        "-v", "run", "go", "--bundle", bundle, "--max-turns", "2", "--max-tool-calls", "1", "--max-usd", "1.5"
-    )
+    result = amplifier("run", "go", "--bundle", bundle, "--max-turns", "2", "--max-tool-calls", "1", "--max-usd", "1.5")
     assert (result.returncode, result.stdout) == (0, "There.\n"), result.stderr
     near = {line["data"]["limit"] for line in _log(result) if line["event"] == "budget:warning"}
     assert near == {"turns", "tool_calls"}
@@ -94,7 +92,7 @@ def test_a_limit_ends_a_call_that_is_tried_again_and_again(
         service.answers(Reply.error(503, {"error": {"message": "down"}}))
         bundle = project / "bundle.yaml"
         bundle.write_text(RETRYING.replace("URL", f"{service.url}/v1"), encoding="utf-8")
-        result = amplifier("-v", "run", "go", "--bundle", str(bundle), "--output-format", "json")
+        result = amplifier("run", "go", "--bundle", str(bundle), "--output-format", "json")
         assert service.requests
     assert result.returncode == 5, result.stderr
     last = json.loads(result.stdout)

@@ -1,0 +1,111 @@
+"""`make run` shows the product at work: with the model that a run would use, or with a script that says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DEMO = ROOT / "examples" / "demo"
+SAID = "I cannot edit files."
+
+
+def _run(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the demonstration as a new user without keys."""
+    (home / "tmp").mkdir()
+    clean = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home / "tmp"), "LANG": "C.UTF-8"}
+    return subprocess.run(
+        [sys.executable, str(DEMO / "demo.py"), *arguments],
+        cwd=ROOT,
+        env=clean | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def _files() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in DEMO.rglob("*") if path.is_file()}
+
+
+def test_make_run_runs_the_demonstration() -> None:
+    """`make run` passes PROVIDER on to the demonstration and installs no model."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipe = re.search(r"^run:.*\n((?:\t.*\n)+)", makefile, flags=re.MULTILINE)
+    assert recipe is not None
+    assert recipe[1] == "\t@$(BIN)/python examples/demo/demo.py $(PROVIDER)\n"
+
+
+def test_without_a_model_a_script_repairs_the_sample_project(tmp_path: Path) -> None:
+    """Without a key the output is labelled as scripted; rules, change, decisions, cost and next steps are shown."""
+    before = _files()
+    done = _run(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    parts = [
+        "SCRIPTED DEMONSTRATION: no key and no model server was found",
+        '{verdict: allow, command: "python3 -m unittest *"}',
+        "$ amplifier run --trust",
+        "21 results need 3 pages",
+        "+    return -(-results // per_page)",
+        'granted by `allow command "python3 -m unittest *"`, .amplifier/policy.yaml:4',
+        'granted by `allow filesystem.write path "pages.py"`, .amplifier/policy.yaml:3',
+        "4 model calls",
+        "The tests pass.",
+        "amplifier init",
+        "start Ollama",
+        "amplifier provider install local",
+    ]
+    places = [done.stdout.find(part) for part in parts]
+    assert -1 not in places, parts[places.index(-1)]
+    assert places == sorted(places)
+    assert _files() == before
+    [project] = (tmp_path / "tmp").glob("amplifier-demo-*")
+    assert "-(-results" in (project / "pages.py").read_text(encoding="utf-8")
+
+
+def test_the_sample_project_fails_as_the_script_says(tmp_path: Path) -> None:
+    """One of two tests of the sample project fails, with nothing but Python."""
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "unittest"],
+        cwd=DEMO / "project",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "AssertionError: 2 != 3" in done.stderr
+    assert "Ran 2 tests" in done.stderr
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Yield the address of a server with a model that always says the same."""
+    arguments = ["-m", "amplifier_testing.llm", "responses", "--model", "gpt-5.5", "--say", SAID]
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
+
+
+def test_a_real_model_gets_the_same_task(tmp_path: Path, server: str) -> None:
+    """With a key that model is used, without the label, and a repair that it does not make is not reported."""
+    done = _run(tmp_path, OPENAI_API_KEY="not-a-real-key", OPENAI_BASE_URL=f"{server}/v1")
+    assert "SCRIPTED" not in done.stdout
+    assert "DEMONSTRATION with openai" in done.stdout
+    assert SAID in done.stdout
+    assert "The tests still fail." in done.stdout
+    assert "make run" not in done.stdout
+    assert done.returncode == 1
+    [log] = tmp_path.rglob("events.jsonl")
+    prompts = [json.loads(line)["data"].get("prompt") for line in log.read_text("utf-8").splitlines()]
+    assert any("A test fails here." in (prompt or "") for prompt in prompts)
