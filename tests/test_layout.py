@@ -235,7 +235,7 @@ def _name(path: Path) -> str:
 
 
 #: Reading and validating modules is the one kind of I/O the kernel does, and these files do it.
-READS_MODULES = {"loader.py", "_discovery.py", "cli.py", "pytest_plugin.py"}
+READS_MODULES = {"loader.py", "_discovery.py", "utils/discover.py", "cli.py", "pytest_plugin.py"}
 
 
 def _calls(path: Path) -> Iterator[tuple[int, str]]:

@@ -1,11 +1,8 @@
-"""Find modules, installed or in a folder, without loading them, and say why one cannot be used."""
+"""Find a module, installed or in a folder, without loading it, and say why it cannot be used."""
 
 from __future__ import annotations
 
-import ast
 import importlib
-import logging
-import os
 import sys
 from pathlib import Path
 from types import FunctionType
@@ -15,14 +12,10 @@ from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundE
 from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 
 if TYPE_CHECKING:
-    from amplifier_core.models import ModuleInfo
     from amplifier_core.validation.base import ValidationResult
 
-logger = logging.getLogger(__name__)
-
 _GROUP = "amplifier.modules"
-_FOLDER_PREFIX = "amplifier-module-"
-_PACKAGE_PREFIX = "amplifier_module_"
+PACKAGE_PREFIX = "amplifier_module_"
 #: What in a module's id suggests its kind, in the order of the published kernel.
 _KEYWORDS = {
     "orchestrat": "orchestrator",
@@ -35,7 +28,7 @@ _KEYWORDS = {
 
 
 def package_name(module_id: str) -> str:
-    return f"{_PACKAGE_PREFIX}{module_id.replace('-', '_')}"
+    return f"{PACKAGE_PREFIX}{module_id.replace('-', '_')}"
 
 
 def guess_type(module_id: str) -> str:
@@ -71,19 +64,6 @@ def module_entry_points(*, rescan: bool = False) -> dict[str, Any]:
     return found
 
 
-def suggest(module_id: str) -> str:
-    """Return advice for a module that was not found: the nearest known name, or to install it."""
-    from difflib import get_close_matches
-    from pkgutil import iter_modules
-
-    packages = (found.name for found in iter_modules() if found.name.startswith(_PACKAGE_PREFIX))
-    known = {*module_entry_points(), *(name.removeprefix(_PACKAGE_PREFIX).replace("_", "-") for name in packages)}
-    near = get_close_matches(module_id, sorted(known), n=1)
-    if near:
-        return f"Did you mean '{near[0]}'?"
-    return f"Install the package that provides it, or give '{module_id}' a source in the plan"
-
-
 # -- modules in folders --
 
 
@@ -93,68 +73,8 @@ def find_package_dir(module_id: str, path: Path) -> Path | None:
         return None
     if (path / "__init__.py").exists():
         return path
-    candidates = [path / package_name(module_id), *sorted(path.glob(f"{_PACKAGE_PREFIX}*"))]
+    candidates = [path / package_name(module_id), *sorted(path.glob(f"{PACKAGE_PREFIX}*"))]
     return next((package for package in candidates if (package / "__init__.py").exists()), None)
-
-
-def discover(search_paths: list[Path] | None) -> list[ModuleInfo]:
-    """Return installed modules, then those in the search paths, or else in the folders of $AMPLIFIER_MODULES.
-
-    A missing folder is a warning; a module that cannot be described is logged and left out.
-    """
-    found = [_info(module_id, guess_type(module_id)) for module_id in module_entry_points(rescan=True)]
-    if not search_paths:
-        search_paths = [Path(part) for part in os.environ.get("AMPLIFIER_MODULES", "").split(":") if part]
-    for search_path in search_paths:
-        found.extend(_in_folder(Path(search_path)))
-    return found
-
-
-def _in_folder(search_path: Path) -> list[ModuleInfo]:
-    if not search_path.is_dir():
-        logger.warning("Module search path does not exist: %s", search_path)
-        return []
-    found = []
-    for folder in sorted(search_path.glob(f"{_FOLDER_PREFIX}*")):
-        if not folder.is_dir():
-            continue
-        module_id = folder.name.removeprefix(_FOLDER_PREFIX)
-        try:
-            found.append(_info(module_id, _declared_type(module_id, folder) or guess_type(module_id)))
-        except (OSError, ValueError, SyntaxError) as error:
-            logger.error("Cannot describe the module in %s: %s", folder, error)
-    return found
-
-
-def _info(module_id: str, kind: str) -> ModuleInfo:
-    from amplifier_core.models import ModuleInfo
-
-    return ModuleInfo.model_validate(
-        {
-            "id": module_id,
-            "name": module_id.replace("-", " ").title(),
-            "version": "1.0.0",
-            "type": kind,
-            "mount_point": TYPE_TO_MOUNT_POINT[kind],
-            "description": f"Module: {module_id}",
-        }
-    )
-
-
-def _declared_type(module_id: str, folder: Path) -> str | None:
-    """Read `__amplifier_module_type__` from the package's source: listing modules must not run them."""
-    package = find_package_dir(module_id, folder)
-    if package is None:
-        return None
-    tree = ast.parse((package / "__init__.py").read_text(encoding="utf-8-sig"))
-    for statement in tree.body:
-        match statement:
-            case (
-                ast.Assign(targets=[ast.Name(id="__amplifier_module_type__")], value=ast.Constant(value=kind))
-                | ast.AnnAssign(target=ast.Name(id="__amplifier_module_type__"), value=ast.Constant(value=kind))
-            ) if kind in TYPE_TO_MOUNT_POINT:
-                return str(kind)
-    return None
 
 
 def check_manifest(module_id: str, path: Path) -> None:

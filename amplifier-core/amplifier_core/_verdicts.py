@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from amplifier_core.authorization import Decision, ask, report
 from amplifier_core.bounded_call import maybe_await
 from amplifier_core.data import clean, reason
-from amplifier_core.models import ApprovalRequest, ContextInjection, HookResult, _sanitize_for_llm
+from amplifier_core.models import ContextInjection, HookResult, _sanitize_for_llm
 from amplifier_core.trace import timestamp
 
 logger = logging.getLogger(__name__)
@@ -274,11 +274,11 @@ async def _ask(coordinator: Any, result: HookResult, event: str, hook_name: str)
     logger.info("Approval requested (hook=%s, prompt=%s)", hook_name, shown)
     # A hook names no action: people consent to the prompt, so it is in the details.
     details = {"event": event, "prompt": prompt}
-    request = ApprovalRequest.model_construct(
+    decision = await ask(
+        coordinator,
         tool_name="",
         action=_ACTION,
         details=dict(details),
-        risk_level="unknown",
         origin="hook",
         source=hook_name,
         sources=(hook_name,),
@@ -289,7 +289,6 @@ async def _ask(coordinator: Any, result: HookResult, event: str, hook_name: str)
         timeout=result.approval_timeout,
         default=result.approval_default,
     )
-    decision = await ask(coordinator, request)
     verdict = _verdict(decision, result.approval_default, shown, hook_name)
     outcome = decision.outcome(verdict.reason or f"approved: {decision.text}")
     await report(coordinator, outcome, {"origin": "hook", "action": _ACTION, "details": details})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -91,7 +91,9 @@ async def put(system: Any, request: ApprovalRequest) -> ApprovalResponse:
     """
     from amplifier_core.models import ApprovalResponse
 
-    with _waiting():
+    with ExitStack() as waiting:
+        for clock in _clocks.get():
+            waiting.enter_context(clock)
         if isinstance(system, ApprovalHandler):
             response = await system.decide(request)
             if not isinstance(response, ApprovalResponse):
@@ -111,7 +113,7 @@ def is_consent(answer: object) -> bool:
 
 
 class WaitClock:
-    """Measure how long the session waited for people; overlapping waits count once."""
+    """Measure how long the session waited for people: the time in `with` blocks; overlapping ones count once."""
 
     def __init__(self) -> None:
         self._pending = 0
@@ -123,12 +125,12 @@ class WaitClock:
         running = monotonic() - self._since if self._pending else 0.0
         return round((self._seconds + running) * 1000)
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         if not self._pending:
             self._since = monotonic()
         self._pending += 1
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pending -= 1
         if not self._pending:
             self._seconds += monotonic() - self._since
@@ -149,15 +151,3 @@ def measure_waits() -> Iterator[WaitClock]:
         yield clock
     finally:
         _clocks.reset(token)
-
-
-@contextmanager
-def _waiting() -> Iterator[None]:
-    clocks = _clocks.get()
-    for clock in clocks:
-        clock.start()
-    try:
-        yield
-    finally:
-        for clock in clocks:
-            clock.stop()

@@ -158,11 +158,11 @@ async def _ask_for_policies(
     """
     tool_name = details.get("tool_name")
     asking = [one for one in opinions if one.verdict == "ask"]
-    request = ApprovalRequest.model_construct(
+    decision = await ask(
+        coordinator,
         tool_name=tool_name if isinstance(tool_name, str) else "",
         action=action,
         details=details,
-        risk_level="unknown",
         origin="policy",
         source=opinion.source,
         sources=tuple(one.source for one in asking),
@@ -172,7 +172,6 @@ async def _ask_for_policies(
         options=list(_OPTIONS),
         default="deny",
     )
-    decision = await ask(coordinator, request)
     if decision.kind == "answer":
         return decision.outcome(f"{'approved' if decision.granted else 'not approved'}: {decision.text}")
     return decision.outcome(
@@ -201,24 +200,24 @@ class Decision(NamedTuple):
         return Authorization(self.granted, reason, source, self.approval_id, self.waited_ms, self.by)
 
 
-async def ask(coordinator: Any, request: ApprovalRequest) -> Decision:
-    """Give a request its identity, announce it by `approval:required`, and put it to the approval system.
+async def ask(coordinator: Any, *, timeout: float | None = None, **question: Any) -> Decision:
+    """Make a request of the fields in `question`, announce it by `approval:required`, and ask the approval system.
 
-    The wait is bounded by the shorter of `request.timeout` and `session.approval_timeout`; when it passes, the default
-    of the request decides. An approval system that fails, or answers with the wrong type, denies, and its error is in
-    the decision. The caller reports the outcome.
+    The wait is bounded by the shorter of `timeout` and `session.approval_timeout`; when it passes, the default of the
+    request decides. An approval system that fails, or answers with the wrong type, denies, and its error is in the
+    decision. The caller reports the outcome.
     """
     identity = uuid4().hex
-    timeouts = (request.timeout, coordinator._seconds("approval_timeout"))
+    timeouts = (timeout, coordinator._seconds("approval_timeout"))
     timeout = min((seconds for seconds in timeouts if seconds is not None), default=None)
-    request = request.model_copy(
-        update={
-            "id": identity,
-            "session_id": coordinator.session_id,
-            "span_id": coordinator.span_id,
-            "timeout": timeout,
-            "deadline": _deadline(timeout),
-        }
+    request = ApprovalRequest.model_construct(
+        **question,
+        risk_level="unknown",
+        id=identity,
+        session_id=coordinator.session_id,
+        span_id=coordinator.span_id,
+        timeout=timeout,
+        deadline=_deadline(timeout),
     )
     heard = await coordinator.hooks.emit(APPROVAL_REQUIRED, announcement(request))
     if heard.action == "deny":

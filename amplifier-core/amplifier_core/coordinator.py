@@ -278,13 +278,15 @@ class ModuleCoordinator:
     # -- capabilities and contributions --
 
     def register_capability(self, name: str, value: Any) -> None:
-        """Register `value` under `name`, replacing an earlier one."""
-        if name.__class__ is str and current_scope() is None:  # not registered by a module: nothing to undo later
-            self._capabilities[name] = value
-        elif isinstance(name, str):
-            self._ledger.put(self._capabilities, name, value)
-        else:
-            raise TypeError(f"A capability's name must be a string, got {type(name).__name__}")
+        """Register `value` under `name`, replacing an earlier one; raise TypeError for a name that is not a string."""
+        try:
+            # Adding to it checks the name: isinstance() would cost more than storing the value does.
+            if current_scope() is None:  # not registered by a module: nothing to undo later
+                self._capabilities[name + ""] = value
+            else:
+                self._ledger.put(self._capabilities, name + "", value)
+        except TypeError:
+            raise TypeError(f"A capability's name must be a string, got {type(name).__name__}") from None
 
     def get_capability(self, name: str) -> Any:
         """Return the value registered under `name`, or None."""

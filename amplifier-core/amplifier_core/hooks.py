@@ -52,8 +52,11 @@ class Outcome(NamedTuple):
 Observer = Callable[[str, Any, Outcome], object]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Registration:
+    """A registered handler; calling this removes it, calling it again does nothing."""
+
+    registry: HookRegistry
     event: str
     handler: Any
     priority: int
@@ -61,27 +64,17 @@ class _Registration:
     number: int
     #: Whether a failure of the handler denies the event.
     is_gate: bool
+    #: The name of the scope it runs in: `hook:` and its name, or the event when it has none.
+    scope_name: str
     #: Who registered the handler: it runs in that name.
     component: str = "app"
     module: str | None = None
-    #: The name of the scope it runs in: `hook:` and its name, or the event when it has none.
-    scope_name: str = ""
-
-
-class _Unregister:
-    """Remove exactly one registration; calling it again does nothing."""
-
-    __slots__ = ("_registration", "_registry")
-
-    def __init__(self, registry: HookRegistry, registration: _Registration) -> None:
-        self._registry = registry
-        self._registration = registration
 
     def __call__(self) -> None:
-        self._registry._remove(self._registration)
+        self.registry._remove(self)
 
     def __repr__(self) -> str:
-        return f"<unregister {self._registration.name!r}>"
+        return f"<unregister {self.name!r}>"
 
 
 class HookRegistry:
@@ -132,13 +125,14 @@ class HookRegistry:
         self._count += 1
         owner = self._owner
         registration = _Registration(
+            self,
             event,
             handler,
             operator.index(priority),
             name if name is not None else f"_auto_{event}_{uuid.uuid4()}",
             self._count,
             on_error == "deny",
-            scope_name=f"hook:{event if name is None else name}",
+            f"hook:{event if name is None else name}",
         )
         scope = scope_of(owner) if owner is not None else None
         if scope is not None:
@@ -147,10 +141,9 @@ class HookRegistry:
         handlers.append(registration)
         handlers.sort(key=_calling_order)
         self._arranged.clear()
-        unregister = _Unregister(self, registration)
         if owner is not None:
-            owner._ledger.note(unregister)
-        return unregister
+            owner._ledger.note(registration)
+        return registration
 
     on = register
 

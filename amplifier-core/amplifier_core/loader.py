@@ -14,8 +14,7 @@ from contextlib import suppress
 from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
 from amplifier_core._discovery import (
     MODULE_FAILURE_REASONS,
@@ -28,7 +27,6 @@ from amplifier_core._discovery import (
     module_entry_points,
     module_failure_reason,
     package_name,
-    suggest,
     validation_error,
 )
 from amplifier_core._mount import mount_checked, separate_deferred_lists
@@ -55,31 +53,20 @@ logger = logging.getLogger(__name__)
 
 MountFunction = Callable[[Any], Awaitable[Any]]
 Ready = Callable[[Any], Any]
-_Checks: TypeAlias = "dict[tuple[str, str], ValidationResult]"
 
-
-#: Checks by mount function: the same function object is the same code from the same place.
-_checked: WeakKeyDictionary[Any, _Checks] = WeakKeyDictionary()
-
-
-def _checks_of(mount: Any) -> _Checks:
-    try:
-        return _checked.setdefault(mount, {})
-    except TypeError:
-        return {}  # without a weak reference nothing is cached: every loader checks it again
+#: By kind and place: the mount function that was checked, and what was found; the same function is the same code.
+_checked: dict[tuple[str, str], tuple[Any, ValidationResult]] = {}
 
 
 class _Loaded:
     """A loaded module: its origin, its mount function and its on_session_ready."""
 
-    __slots__ = ("checked", "module", "mount", "path", "ready", "ready_is_sync")
+    __slots__ = ("module", "mount", "path", "ready", "ready_is_sync")
 
     def __init__(self, module_id: str, module: ModuleType | None, mount: Any, path: Path | None) -> None:
         self.module = module
         self.mount = mount
         self.path = path
-        #: What the structural checks found, by kind and place; shared by every loader of the process.
-        self.checked = _checks_of(mount)
         ready = getattr(module, "on_session_ready", None)
         self.ready_is_sync = callable(ready) and not iscoroutinefunction(ready)
         self.ready: Ready | None = ready if callable(ready) and not self.ready_is_sync else None
@@ -154,7 +141,7 @@ class ModuleLoader:
 
     async def discover(self) -> list[ModuleInfo]:
         """List installed modules, then those in the search paths, or else in $AMPLIFIER_MODULES."""
-        from amplifier_core._discovery import discover
+        from amplifier_core.utils.discover import discover
 
         return discover(self._search_paths)
 
@@ -212,6 +199,8 @@ class ModuleLoader:
             loaded = self._load_package(module_id)
             if loaded is not None:
                 return loaded
+        from amplifier_core.utils.discover import suggest
+
         raise NotFoundError(f"Module '{module_id}' not found via entry points or filesystem. {suggest(module_id)}")
 
     def _load_package(self, module_id: str) -> _Loaded | None:
@@ -279,8 +268,8 @@ class ModuleLoader:
             if not callable(loaded.mount):
                 raise UnloadableError(f"Module '{module_id}' found at {where} but failed to load: no mount() function")
             return None
-        result = loaded.checked.get((kind, str(where)))
-        if result is None:
+        mount, result = _checked.get((kind, str(where)), (None, None))
+        if result is None or mount is not loaded.mount:
             result = ValidationResult(kind, str(where))
             result.add(ValidationCheck("module_importable", True, f"Module loaded from {where}", "info"))
             # An entry point may give mount() another name, or belong to no module.
@@ -288,7 +277,7 @@ class ModuleLoader:
             validator.check_structure(SimpleNamespace(mount=loaded.mount, on_session_ready=ready), result)
             if loaded.path is None:  # installed modules: a wrong on_session_ready() is skipped and reported, not fatal
                 result.checks = [check for check in result.checks if check.name != "on_session_ready_async"]
-            loaded.checked[kind, str(where)] = result
+            _checked[kind, str(where)] = loaded.mount, result
         if not result.passed:
             raise validation_error(module_id, result)
         return result
