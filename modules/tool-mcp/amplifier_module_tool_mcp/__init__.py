@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 
 from amplifier_core.events import PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
 from amplifier_kit.config import read_config
-from amplifier_module_tool_mcp._config import McpConfig
-from amplifier_module_tool_mcp._events import EVENTS
-from amplifier_module_tool_mcp._sources import find_servers
+from amplifier_module_tool_mcp.config import McpConfig
+from amplifier_module_tool_mcp.events import EVENTS
+from amplifier_module_tool_mcp.server_files import find_servers
 
 __amplifier_module_type__ = "tool"
 CONFIG: Final = McpConfig
@@ -46,7 +46,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     coordinator.register_contributor("observability.events", "tool-mcp", lambda: list(EVENTS))
     if not found.servers and not found.ignored:
         return _nothing
-    from amplifier_module_tool_mcp._servers import Servers
+    from amplifier_module_tool_mcp.servers import Servers
 
     servers = Servers(coordinator, settings, found, home=home, project=project)
     coordinator.register_capability(CAPABILITY, servers)

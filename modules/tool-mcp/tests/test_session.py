@@ -12,7 +12,7 @@ import pytest
 
 from amplifier_core import AmplifierSession, ChatResponse
 from amplifier_core.testing import wait_for
-from amplifier_module_tool_mcp import _requirement
+from amplifier_module_tool_mcp import servers
 from amplifier_testing.loop.fakes import PlainTool, call
 
 Odd = Callable[..., dict[str, Any]]
@@ -93,8 +93,8 @@ def pass_seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]:
 
     A handler keeps 75 of its 80 seconds in reserve, for machines that stand still for some seconds.
     """
-    monkeypatch.setattr(_requirement, "_RESERVE_SHARE", 0.95)
-    monkeypatch.setattr(_requirement, "_RESERVE_MOST", 75.0)
+    monkeypatch.setattr(servers, "_RESERVE_SHARE", 0.95)
+    monkeypatch.setattr(servers, "_RESERVE_MOST", 75.0)
     passed: list[int] = []
 
     async def wait(count: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.guard.sandbox.sandbox import sandbox_of
-from amplifier_module_tool_mcp import _confinement
+from amplifier_module_tool_mcp import sandbox
 
 Session = Any
 Odd = Callable[..., dict[str, Any]]
@@ -158,7 +158,7 @@ async def test_wrong_settings(session: Session, odd: Odd) -> None:
     told = await session.told("failed")
     assert (told["code"], told["retry_in"]) == ("sandbox_failed", None)
     assert "netwerk" in told["reason"]
-    assert _confinement.Confinement(session.coordinator, None, session.connection().spec).status == "unknown"
+    assert sandbox.Confinement(session.coordinator, None, session.connection().spec).status == "unknown"
 
 
 @pytest.mark.parametrize("box", ["off", "auto"])

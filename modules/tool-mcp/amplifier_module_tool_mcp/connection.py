@@ -1,21 +1,156 @@
-"""Hold the connection to one server: made in the background, made again when it is lost, given up with a reason."""
+"""Hold the connection to one server: connect in the background, reconnect when it is lost, report why it failed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import logging
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
-from amplifier_module_tool_mcp._catalogue import Catalogue, fetch_catalogue
-from amplifier_module_tool_mcp._circuit import Circuit
-from amplifier_module_tool_mcp._config import McpConfig
-from amplifier_module_tool_mcp._faults import ServerFault, fault_of
-from amplifier_module_tool_mcp._sdk import SDK
-from amplifier_module_tool_mcp._spec import ServerSpec
+from amplifier_module_tool_mcp.catalogue import Catalogue, fetch_catalogue
+from amplifier_module_tool_mcp.config import McpConfig, Retry
+from amplifier_module_tool_mcp.faults import ServerFault, fault_of
+from amplifier_module_tool_mcp.server_entry import ServerSpec
+
+
+class Circuit:
+    """Count failures in a row: after so many of them nothing is tried until the time is over; then once."""
+
+    def __init__(self, retry: Retry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._retry = retry
+        self._clock = clock
+        self.failures = 0
+        self._last = 0.0
+
+    def failed(self) -> None:
+        """Note that the server was of no use."""
+        self.failures += 1
+        self._last = self._clock()
+
+    def succeeded(self) -> None:
+        """Note that the server has answered a call."""
+        self.failures = 0
+
+    def wait(self) -> float:
+        """Return the seconds until the server may be tried again; 0 for now."""
+        if self.failures < self._retry.failures:
+            return 0.0
+        return max(0.0, self._last + self._retry.cooldown - self._clock())
+
+    def delay(self, attempt: int) -> float:
+        """Return the seconds to wait after the n-th attempt in a row."""
+        return min(self._retry.max_delay, self._retry.initial_delay * 2.0 ** min(attempt - 1, 60))
+
+
+#: In this order: a program that ends meanwhile waits for the one that is being imported, not for all of them.
+_STEPS: Final = (
+    "pydantic",
+    "anyio",
+    "httpx2",
+    "jsonschema",
+    "opentelemetry.trace",
+    "mcp_types",
+    "starlette.applications",
+    "sse_starlette",
+    "jwt",
+    "mcp",
+)
+
+
+#: Thread switch interval in seconds during an import, instead of 5 ms: every line written to the log meanwhile would
+#: wait that long for the interpreter.
+_SLICE: Final = 0.0005
+
+
+class ShortSlices:
+    """Shorten the thread switch interval while at least one thread is inside, then restore it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(_SLICE, self._before))
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._before)
+
+
+class Loading:
+    """Import the SDK in a separate thread, which stops early when every caller has been cancelled."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+        self._slices = ShortSlices()
+
+    async def loaded(self) -> Any:
+        """Return the SDK; raises ServerFault when it cannot be imported."""
+        known = sys.modules.get("mcp")
+        if known is not None and not getattr(known.__spec__, "_initializing", False):
+            return known
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._waiting += 1
+        thread = threading.Thread(target=self._import, args=(loop, done), name="mcp-import")
+        thread.start()
+        try:
+            await done
+        except ImportError as error:
+            raise ServerFault("sdk_missing", f"the package 'mcp' cannot be imported: {error}") from error
+        finally:
+            self._waiting -= 1
+        return sys.modules["mcp"]
+
+    def _import(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+        with self._slices:
+            failure = self._step_by_step()
+        try:
+            loop.call_soon_threadsafe(_settle, done, failure)
+        except RuntimeError:
+            pass  # the loop is closed: no caller is left
+
+    def _step_by_step(self) -> BaseException | None:
+        """Import package after package while a caller waits; return the exception if one failed."""
+        failure: BaseException | None = None
+        for name in _STEPS:
+            if not self._waiting:
+                return None
+            try:
+                import_module(name)
+            except ImportError as error:
+                if name == "mcp":
+                    failure = error
+            except Exception as error:
+                return ImportError(f"{name}: {error}")
+        return failure
+
+
+def _settle(done: asyncio.Future[None], failure: BaseException | None) -> None:
+    if done.done():
+        return
+    if failure is None:
+        done.set_result(None)
+    else:
+        done.set_exception(failure)
+
+
+#: One for the process: the SDK is the same for all sessions.
+SDK: Final = Loading()
+
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from amplifier_kit.guard.processes.programs import is_below
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import SandboxError, SandboxRequiredError
 from amplifier_kit.guard.sandbox.sandbox import Sandbox, sandbox_of
-from amplifier_module_tool_mcp._faults import ServerFault
-from amplifier_module_tool_mcp._spec import ServerSpec
+from amplifier_module_tool_mcp.faults import ServerFault
+from amplifier_module_tool_mcp.server_entry import ServerSpec
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.sandbox.errors import Blocked

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.private_files import read_regular
-from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
+from amplifier_module_tool_mcp.server_entry import ServerSpec, SpecError, read_spec
 
 VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
 _MODULE: Final = "tool-mcp"

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from amplifier_kit.guard.processes.programs import find_program, host_environment
 from amplifier_kit.guard.processes.running_command import CommandSpec, RunningCommand, StartError, start, to_end
-from amplifier_module_tool_mcp._confinement import Confinement
-from amplifier_module_tool_mcp._faults import ServerFault, short
-from amplifier_module_tool_mcp._inflow import Inflow
-from amplifier_module_tool_mcp._log_file import ErrorStream
-from amplifier_module_tool_mcp._message import read_message
-from amplifier_module_tool_mcp._spec import Resolved
+from amplifier_module_tool_mcp.faults import ServerFault, short
+from amplifier_module_tool_mcp.messages import Inflow, read_message
+from amplifier_module_tool_mcp.sandbox import Confinement
+from amplifier_module_tool_mcp.server_entry import Resolved
+from amplifier_module_tool_mcp.server_log import ErrorStream
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from amplifier_kit.guard.private_files import append
 from amplifier_kit.guard.processes.output import Output
 from amplifier_kit.guard.redaction.redactor import process_redactor
 from amplifier_kit.guard.redaction.stream import RedactingStream
-from amplifier_module_tool_mcp._variables import Mask
+from amplifier_module_tool_mcp.server_entry import Mask
 
 logger = logging.getLogger(__name__)
 
