@@ -53,12 +53,11 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     for event in (SESSION_START, SESSION_RESUME):
         coordinator.hooks.register(event, servers.on_session, name="tool-mcp-audience")
     coordinator.hooks.register(PROMPT_SUBMIT, servers.on_prompt, name="tool-mcp-head-start")
-    *earlier, last = servers.gates()
-    for gate in earlier:
-        coordinator.hooks.register(PROVIDER_REQUEST, gate, priority=_GATE_PRIORITY, name="tool-mcp")
-    # When something is required, nothing is let out by one that fails.
-    on_error: Literal["continue", "deny"] = "deny" if servers.requirement else "continue"
-    coordinator.hooks.register(PROVIDER_REQUEST, last, priority=_GATE_PRIORITY, name="tool-mcp", on_error=on_error)
+    # A session that requires a server sends no request without it; the wait is bounded by the server's own deadline.
+    on_error: Literal["continue", "deny"] = "deny" if servers.has_required() else "continue"
+    coordinator.hooks.register(
+        PROVIDER_REQUEST, servers.on_request, priority=_GATE_PRIORITY, name="tool-mcp", on_error=on_error, timeout=None
+    )
     if servers.connections and settings.visibility.enabled:
         priority = settings.visibility.priority
         coordinator.hooks.register(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import sys
@@ -63,41 +64,13 @@ _STEPS: Final = (
 )
 
 
-#: Thread switch interval in seconds during an import, instead of 5 ms: every line written to the log meanwhile would
-#: wait that long for the interpreter.
-_SLICE: Final = 0.0005
-
-
-class ShortSlices:
-    """Shorten the thread switch interval while at least one thread is inside, then restore it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(_SLICE, self._before))
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                sys.setswitchinterval(self._before)
-
-
-class Loading:
+class SdkLoader:
     """Import the SDK in a separate thread, which stops early when every caller has been cancelled."""
 
     def __init__(self) -> None:
         self._waiting = 0
-        self._slices = ShortSlices()
 
-    async def loaded(self) -> Any:
+    async def load(self) -> Any:
         """Return the SDK; raises ServerFault when it cannot be imported."""
         known = sys.modules.get("mcp")
         if known is not None and not getattr(known.__spec__, "_initializing", False):
@@ -116,8 +89,7 @@ class Loading:
         return sys.modules["mcp"]
 
     def _import(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-        with self._slices:
-            failure = self._step_by_step()
+        failure = self._step_by_step()
         try:
             loop.call_soon_threadsafe(_settle, done, failure)
         except RuntimeError:
@@ -149,7 +121,7 @@ def _settle(done: asyncio.Future[None], failure: BaseException | None) -> None:
 
 
 #: One for the process: the SDK is the same for all sessions.
-SDK: Final = Loading()
+SDK: Final = SdkLoader()
 
 
 logger = logging.getLogger(__name__)
@@ -228,6 +200,9 @@ class Connection:
         self._news = asyncio.Event()
         self._changes = asyncio.Event()
         self._lost: ServerFault | None = None
+        #: Whether it was connected in this session, and how long that took.
+        self.was_ready = False
+        self.duration_ms: float | None = None
         #: The last thing that went wrong.
         self._cause: ServerFault | None = None
 
@@ -238,9 +213,9 @@ class Connection:
         if (left := self._circuit.wait()) > 0:
             why = f", the last time because {self._cause.reason}" if self._cause is not None else ""
             reason = f"it failed {self._circuit.failures} times in a row{why}; it may be tried again in {left:.0f} s"
-            self._turn("failed", ServerFault("circuit_open", reason))
+            self._set_state("failed", ServerFault("circuit_open", reason))
             return
-        self._turn("connecting", self.fault)
+        self._set_state("connecting", self.fault)
         self._task = asyncio.create_task(self._run(), name=f"mcp:{self.spec.name}", context=self._context.copy())
 
     async def ready(self, timeout: float | None = None) -> Any:
@@ -257,6 +232,13 @@ class Connection:
             why = f" ({self.fault.reason})" if self.fault is not None else ""
             raise ServerFault("connect_timeout", f"it is not connected after {limit:g} s{why}") from None
         return client
+
+    async def settled(self, timeout: float | None = None) -> None:
+        """Return when the current attempt to connect has ended, well or not, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.connect_timeout if timeout is None else timeout):
+                while self.state in ("new", "connecting"):
+                    await self._news.wait()
 
     def _live_client(self) -> Any:
         """Return the client, None when there is none or its server has just gone."""
@@ -275,13 +257,13 @@ class Connection:
             fault = fault_of(error)
             if limit.expired():
                 fault = ServerFault("timeout", f"it did not answer within {self.call_timeout:g} s")
-            raise await self._judged(fault, client, link) from error
+            raise await self._judge(fault, client, link) from error
         self._circuit.succeeded()
         return answer
 
     async def close(self) -> None:
         """End the connection and the server; returns when they are gone."""
-        self._turn("closed", ServerFault("closed", "the session is closed"))
+        self._set_state("closed", ServerFault("closed", "the session is closed"))
         self._stop.set()
         task = self._task
         if task is None or task.done():
@@ -299,19 +281,19 @@ class Connection:
         self.attempts = 0
         while self.state != "closed":
             self.attempts += 1
-            self._turn("connecting", self.fault)
+            self._set_state("connecting", self.fault)
             fault, was_ready = await self._attempt()
             if self._stop.is_set() or fault is None:
                 return
-            self._note(fault)
+            self._record_failure(fault)
             if was_ready:
                 self.attempts = 0
             delay = self._delay(fault)
-            self._turn("failed" if delay is None else "waiting", fault)
+            self._set_state("failed" if delay is None else "waiting", fault)
             if was_ready:
-                await self._tell(self._listener.on_lost(self, fault))
+                await self._notify(self._listener.on_lost(self, fault))
             else:
-                await self._tell(self._listener.on_failed(self, fault, delay=delay))
+                await self._notify(self._listener.on_failed(self, fault, delay=delay))
             if delay is None:
                 return
             await asyncio.sleep(delay)
@@ -331,7 +313,7 @@ class Connection:
         was_ready = False
         try:
             async with asyncio.timeout(self.connect_timeout) as limit:
-                sdk = await SDK.loaded()
+                sdk = await SDK.load()
                 self._link = link = await self._make_link()
                 async with (
                     sdk.Client(link, mode=self.spec.protocol, cache=None, message_handler=self._on_message) as client,
@@ -341,9 +323,10 @@ class Connection:
                     limit.reschedule(None)
                     was_ready = True
                     seconds = time.monotonic() - started
+                    self.was_ready, self.duration_ms = True, round(seconds * 1000, 3)
                     changes = await self._listener.on_catalogue(self, catalogue)
                     self._client = client
-                    self._turn("ready", None)
+                    self._set_state("ready", None)
                     await self._listener.on_ready(self, catalogue, changes, seconds)
                     await self._stay(client, link)
         except (KeyboardInterrupt, SystemExit):
@@ -354,7 +337,7 @@ class Connection:
                 raise
             fault = self._lost or (link.fault if link is not None else None) or fault_of(error)
             if not was_ready and limit.expired() and (link is None or link.fault is None):
-                said = f"; it last said: {link.said}" if link is not None and link.said else ""
+                said = f": {link.said}" if link is not None and link.said else ""
                 fault = ServerFault("connect_timeout", f"it is not connected after {self.connect_timeout:g} s{said}")
             if link is not None:
                 link.fault = fault
@@ -414,40 +397,40 @@ class Connection:
         if str(getattr(message, "method", "")).endswith("/list_changed"):
             self._changes.set()
 
-    async def _judged(self, fault: ServerFault, client: Any, link: Link | None) -> ServerFault:
+    async def _judge(self, fault: ServerFault, client: Any, link: Link | None) -> ServerFault:
         """Return the fault of a call, and let the connection go that it was the end of."""
         if fault.code in ("protocol_error", "start_failed"):
             self._circuit.succeeded()  # it answers
             return fault
         if fault.code in ("timeout", "malformed"):
-            self._note(fault)
+            self._record_failure(fault)
             if self._circuit.wait() > 0:
-                self._let_go(client, fault)
+                self._drop(client, fault)
             return fault
         if link is not None and link.fault is None:
             await _first(link.ended, timeout=_LAST_WORDS)
         fault = link.fault if link is not None and link.fault is not None else fault
-        self._let_go(client, fault)
+        self._drop(client, fault)
         return fault
 
-    def _note(self, fault: ServerFault) -> None:
+    def _record_failure(self, fault: ServerFault) -> None:
         self._cause = fault
         self._circuit.failed()
 
-    def _let_go(self, client: Any, fault: ServerFault) -> None:
+    def _drop(self, client: Any, fault: ServerFault) -> None:
         if self._client is client and self._link is not None:
             self._lost = fault
             self._link.ended.set()
 
-    def _turn(self, state: State, fault: ServerFault | None) -> None:
-        """Go over to a state and wake who waits for it; a closed connection stays closed."""
+    def _set_state(self, state: State, fault: ServerFault | None) -> None:
+        """Set the state and wake all waiters; a closed connection stays closed."""
         if self.state == "closed":
             return
         self.state, self.fault = state, fault
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    async def _tell(self, work: Awaitable[None]) -> None:
+    async def _notify(self, work: Awaitable[None]) -> None:
         try:
             await work
         except Exception as error:

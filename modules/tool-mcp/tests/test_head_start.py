@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 
 from amplifier_core.testing import wait_for
 from amplifier_module_tool_mcp import servers
-from amplifier_module_tool_mcp.connection import ShortSlices
 
 Session = Any
 Odd = Callable[..., dict[str, Any]]
@@ -72,28 +69,3 @@ async def test_a_session_that_is_over_at_once(session: Session, odd: Odd, monkey
     await session.close()
     assert [data["tool"] for event, data in session._recorder.events if event == "sandbox:status"] == ["tool-mcp"]
     assert session.connection().attempts == 0
-
-
-def test_threads_take_short_turns_meanwhile() -> None:
-    """Whoever is inside has them, from several threads too, and the last one out sets what was set before."""
-    for thread in threading.enumerate():
-        if thread.name == "mcp-import":  # of another test: it has short turns too
-            thread.join(60)
-    before = sys.getswitchinterval()
-    slices = ShortSlices()
-    is_inside, may_leave = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with slices:
-            is_inside.set()
-            may_leave.wait(60)
-
-    thread = threading.Thread(target=other)
-    with slices:
-        assert sys.getswitchinterval() < before
-        thread.start()
-        assert is_inside.wait(60)
-    assert sys.getswitchinterval() < before
-    may_leave.set()
-    thread.join()
-    assert sys.getswitchinterval() == before

@@ -239,7 +239,7 @@ def test_log_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stream.feed(b"cret\nlast \xff")
     stream.close()
     assert path.read_text(encoding="utf-8") == "red ${KEY}\nlast \ufffd\n"
-    assert stream.tail == "red ${KEY} / last \ufffd"
+    assert stream.error_line == "last \ufffd"
     stream = ErrorStream("odd", path, mask)
     stream.feed((b"y" * 999 + b"\n") * (FILE_LIMIT // 500))
     stream.close()
@@ -251,7 +251,7 @@ def test_log_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lost = ErrorStream("odd", tmp_path / "file" / "x.log", mask)
     lost.feed(b"still heard\n")
     lost.close()
-    assert lost.tail == "still heard"
+    assert lost.error_line == "still heard"
     assert "cannot be written" in caplog.text
 
 

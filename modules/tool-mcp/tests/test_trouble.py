@@ -87,7 +87,7 @@ async def test_a_call_does_not_wait_for_ever(make_session: Callable[[], Session]
 @pytest.mark.parametrize(
     ("name", "fault", "reason"),
     [
-        ("crash", "crashed", "it ended with exit code 3; it last said: it hurts"),
+        ("crash", "crashed", "it ended with exit code 3: it hurts"),
         ("flood", "flood", "'odd': it "),
         ("malformed", "malformed", "its output is not MCP messages"),
         ("huge", "flood", "bytes of unprocessed output"),
@@ -155,7 +155,7 @@ async def test_trouble_at_the_start(session: Session, odd: Odd, behaviour: str, 
     assert (told["server"], told["code"], told["attempt"], told["retry_in"]) == ("odd", code, 3, None)
     assert [event["retry_in"] is None for event in session.events("failed")] == [False, False, True]
     if behaviour == "exit":
-        assert "exit code 1; it last said: cannot start: no luck" in told["reason"]
+        assert "exit code 1: cannot start: no luck" in told["reason"]
     assert session.connection().state == "failed"
     assert (await session.call("fine_echo")).success
     asked = await session.coordinator.hooks.emit("provider:request", {"provider": "x"})
