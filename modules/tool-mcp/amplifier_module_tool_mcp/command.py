@@ -109,14 +109,12 @@ def _by_the_runner(
     """Return the runner's own command, which may install the package; raises ServerFault without a network."""
     name = os.path.basename(program)
     if not network:
+        allow = 'set `"sandbox": {"network": true}` in its entry'
         if package:
-            reason = (
-                f"{package} is not installed, and {name} cannot install it: the sandbox of this server has no network"
-            )
-        else:
-            reason = f"{name} would have to ask its package index, and this server's sandbox has no network"
-        install = f"Install it with `{runner.install} {package or 'PACKAGE'}`"
-        raise ServerFault("not_installed", reason, f'{install}, or set `"sandbox": {{"network": true}}` in its entry')
+            reason = f"{package} is not installed, and {name} cannot install it: this server's sandbox has no network"
+            raise ServerFault("not_installed", reason, f"Install it with `{runner.install} {package}`, or {allow}")
+        reason = f"{name} would have to ask its package index, and this server's sandbox has no network"
+        raise ServerFault("not_installed", reason, f"Name the installed program instead, or {allow}")
     if name == "uvx" and os.access(uv := os.path.join(os.path.dirname(program), "uv"), os.X_OK):
         program, arguments = uv, ["tool", "run", *arguments]
     cache = places.own_cache

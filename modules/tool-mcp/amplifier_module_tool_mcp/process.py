@@ -25,7 +25,11 @@ logger = logging.getLogger(__name__)
 #: Puts the program given after it in its own place, with the pipe as its input.
 _WITH_INPUT: Final = 'exec "$@" <"$0"'
 #: What of our environment a server gets without being given it by its config.
-_INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
+_INHERITED: Final = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"),
+    # where the machine keeps its certificates
+    *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
 #: Seconds for a server to end by itself once its input is closed.
 _POLITE: Final = 1.0
 
@@ -131,8 +135,9 @@ class ServerProcess:
         argv = [program, *resolved.args]
         if project := self._untrusted_project():
             self._check_trust(argv, project)
-            # `python -m NAME` would take a module of that name from the folder that it is started in.
-            environment.setdefault("PYTHONSAFEPATH", "1")
+            if "-m" in resolved.args:
+                # `python -m NAME` would take a module of that name from the folder that it is started in.
+                environment.setdefault("PYTHONSAFEPATH", "1")
         return self._sandbox.launch(program, resolved.args, self._folder, environment)
 
     def _check_trust(self, argv: Sequence[str], project: str) -> None:

@@ -321,6 +321,8 @@ class Servers:
         spec = connection.spec
         self._logged.pop(spec.name, None)
         sandbox = self._sandboxes.get(spec.name)
+        if hidden := self._hidden_paths(spec.name):
+            logger.warning("the MCP server %s: %s. %s", spec.name, *hidden)
         await self._emit(
             CONNECTED,
             connection,
@@ -470,13 +472,20 @@ class Servers:
         reason, advice = fault.reason, fault.advice
         sandbox = self._sandboxes.get(server)
         if sandbox is not None and fault.code in _START_FAULTS:
-            if hidden := sandbox.not_visible:
-                listed = ", ".join(f'"{path}"' for path in hidden)
-                reason += f"; its sandbox does not show {', '.join(hidden)}"
-                advice = f'To let it read them, set `"sandbox": {{"readable": [{listed}]}}` in its entry'
+            if hidden := self._hidden_paths(server):
+                reason, advice = f"{reason}; {hidden[0]}", hidden[1]
             elif (blocked := self._blocked(server, fault)) is not None:
                 advice = blocked.message(f"the entry of the server {server!r}").rstrip(".")
         return self.masked(reason), self.masked(advice)
+
+    def _hidden_paths(self, server: str) -> tuple[str, str] | None:
+        """Return that the sandbox does not show paths among a server's arguments, and how to show them."""
+        sandbox = self._sandboxes.get(server)
+        if sandbox is None or not sandbox.not_visible:
+            return None
+        listed = ", ".join(f'"{path}"' for path in sandbox.not_visible)
+        advice = f'To let it read them, set `"sandbox": {{"readable": [{listed}]}}` in its entry'
+        return f"its sandbox does not show {', '.join(sandbox.not_visible)}", self.masked(advice)
 
     def _blocked(self, server: str, fault: ServerFault) -> Blocked | None:
         """Return what the sandbox blocked when a server could not start, going by its last message."""
