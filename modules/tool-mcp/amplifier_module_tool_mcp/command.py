@@ -138,7 +138,10 @@ def _parse_npx(arguments: Sequence[str]) -> Package:
 
 def _installed_by_npx(package: Package, npx: str, places: Places) -> Iterator[list[str]]:
     cache = places.folder("npm_config_cache", "NPM_CONFIG_CACHE", default=".npm")
-    trees = [*_newest(places.own_cache.glob("npm/_npx/*/node_modules")), *_newest(cache.glob("_npx/*/node_modules"))]
+    # npm writes this file when everything is installed.
+    done = "_npx/*/node_modules/.package-lock.json"
+    lists = [*_newest(places.own_cache.glob(f"npm/{done}")), *_newest(cache.glob(done))]
+    trees = [path.parent for path in lists]
     prefixes = [Path(npx).parent.parent, *(folder.parent for folder in _bin_folders(places)), Path("/usr/local")]
     trees += [prefix / "lib" / "node_modules" for prefix in dict.fromkeys(prefixes)]
     for tree in trees:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from amplifier_kit.guard.processes.programs import find_program, is_below
+from amplifier_kit.guard.processes.programs import find_program, is_below, leaves_by_link
 from amplifier_kit.guard.sandbox.system_paths import (
     BIN_NAMES,
     FOLDERS,
@@ -84,7 +84,8 @@ class _Search:
         if path in self._seen:
             return
         self._seen.add(path)
-        for step in _steps(path):
+        for named, step in _steps(path):
+            is_controlled = is_controlled or leaves_by_link(os.path.dirname(named), self._roots)
             self._add_place(step, is_controlled=is_controlled)
             is_controlled = is_controlled or self._is_writable(step)
         for interpreter in self._interpreters(os.path.realpath(path)):
@@ -92,7 +93,7 @@ class _Search:
 
     def visible_step(self, path: str) -> str:
         """Return the first step on the way to a program that is visible; the path itself if none is."""
-        for step in _steps(path):
+        for _, step in _steps(path):
             if any(is_below(step, place) for place in (*self.found, *FOLDERS, *self._roots)):
                 return step
         return path
@@ -122,6 +123,7 @@ class _Search:
     def _package_of(self, path: str) -> Iterator[str]:
         if _NODE_MODULES in path:
             yield path[: path.index(_NODE_MODULES) + len(_NODE_MODULES) - 1]
+        if _NODE_MODULES in path or os.path.islink(path):
             return
         root = next((folder for folder in _parents(path) if self._is_root(folder)), None)
         yield root if root is not None else path
@@ -165,14 +167,14 @@ class _Search:
                 yield found
 
 
-def _steps(path: str) -> Iterator[str]:
-    """Yield a path and what it links to, one link after the other; the links of the folders above are resolved."""
+def _steps(path: str) -> Iterator[tuple[str, str]]:
+    """Yield a path and what it links to, one link after the other: as it is named, and with its folder resolved."""
     for _ in range(_MAX_LINKS):
-        path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        yield path
-        if not os.path.islink(path):
+        step = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        yield path, step
+        if not os.path.islink(step):
             return
-        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+        path = os.path.join(os.path.dirname(step), os.readlink(step))
 
 
 def _parents(path: str) -> Iterator[str]:
