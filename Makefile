@@ -60,7 +60,7 @@ $(MODEL)/.ready: constraints.txt | $(BIN)/python
 	@touch $@
 
 OTHER_USER_TESTS := amplifier-kit/tests/guard/sandbox modules/tool-bash/tests/test_sandbox.py \
-	modules/tool-mcp/tests/test_confinement.py amplifier-digital-twin/tests/crossing
+	modules/tool-mcp/tests/test_sandbox.py amplifier-digital-twin/tests/crossing
 # Where PYTHONDONTWRITEBYTECODE is set, every worker and every process of a test would compile the sources again.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from amplifier_module_tool_mcp import _spec
-from amplifier_module_tool_mcp._config import McpConfig, Retry
-from amplifier_module_tool_mcp._events import EVENTS
+from amplifier_module_tool_mcp import server_entry
+from amplifier_module_tool_mcp.config import McpConfig, Retry
+from amplifier_module_tool_mcp.events import EVENTS
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "mcp.md").read_text(encoding="utf-8")
 
@@ -24,7 +24,7 @@ def _first_cells(title: str) -> set[str]:
 
 def test_every_key_of_an_entry_is_there() -> None:
     """The table of entries has all keys that are read, and no others."""
-    read = {*_spec._KEYS, *_spec._STDIO, *_spec._HTTP, "type", "disabled"}
+    read = {*server_entry._KEYS, *server_entry._STDIO, *server_entry._HTTP, "type", "disabled"}
     assert _first_cells("Entries") == read
 
 

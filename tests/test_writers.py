@@ -84,7 +84,7 @@ ALLOWED: Final = {
     "modules/hook-shell/amplifier_module_hook_shell/_command.py": _ELSEWHERE,
     "modules/hook-shell/amplifier_module_hook_shell/_surroundings.py": _ELSEWHERE,
     "modules/tool-bash/amplifier_module_tool_bash/_output.py": "output of commands, through RedactingStream",
-    "modules/tool-mcp/amplifier_module_tool_mcp/_process.py": _ELSEWHERE,
+    "modules/tool-mcp/amplifier_module_tool_mcp/process.py": _ELSEWHERE,
     "modules/tool-search/amplifier_module_tool_search/engine.py": _STREAMS,
 }
 

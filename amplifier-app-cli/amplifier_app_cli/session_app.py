@@ -20,7 +20,7 @@ from amplifier_app_cli.failures import Failure, describe_failure
 from amplifier_app_cli.session_request import PreparedSession, SessionRequest, prepare_session
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.signals import Signals
-from amplifier_app_cli.ui.notices import MentionNotice, SandboxNotice
+from amplifier_app_cli.ui.notices import MentionNotice, SandboxNotice, missing_mcp_servers
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.approvals.open_calls import ChildCalls
 
@@ -215,6 +215,8 @@ class SessionApp:
             return self._limit_reached(limit)
         if not is_denied:
             return Outcome(status or "success", exits.OK, response=answer)
+        if missing_mcp_servers(self.coordinator):
+            return Outcome.failed("mcp_server_missing", answer, exits.MODULES)
         if self.stats.answers:
             return Outcome("denied", exits.FAILURE, error=answer, error_type="denied")
         return Outcome("denied", exits.PROMPT_DENIED, error=answer, error_type="prompt_denied")

@@ -69,6 +69,8 @@ class _Registration:
     #: Who registered the handler: it runs in that name.
     component: str = "app"
     module: str | None = None
+    #: Seconds the handler may take instead of the session's deadline; None for no limit.
+    timeout: float | Literal["session"] | None = "session"
 
     def __call__(self) -> None:
         self.registry._remove(self)
@@ -109,19 +111,24 @@ class HookRegistry:
         name: str | None = None,
         *,
         on_error: Literal["continue", "deny"] = "continue",
+        timeout: float | Literal["session"] | None = "session",
     ) -> Callable[[], None]:
         """Add `handler` for `event` and return a function that removes it again.
 
         Lower priorities run earlier, equal ones in order of registration. With `on_error="deny"` the handler is a
         gate: when it raises, times out or returns an invalid verdict, it denies the event, and the reason names it.
-        Raises TypeError for an event or name that is not a string or a priority that is not an integer, and ValueError
-        for another `on_error`; the handler itself is not checked before it is called.
+        `timeout` is for a handler that legitimately waits: seconds instead of the session's deadline for handlers, or
+        None for no deadline. Raises TypeError for an event or name that is not a string or a priority that is not an
+        integer, and ValueError for another `on_error` or an invalid `timeout`; the handler itself is not checked
+        before it is called.
         """
         _require_text("event", event)
         if name is not None:
             _require_text("name", name)
         if on_error not in ("continue", "deny"):
             raise ValueError(f"on_error must be 'continue' or 'deny', got {on_error!r}")
+        if timeout is not None and timeout != "session" and not (isinstance(timeout, int | float) and timeout > 0):
+            raise ValueError(f"timeout must be a positive number of seconds, None or 'session', got {timeout!r}")
         self._count += 1
         owner = self._owner
         registration = _Registration(
@@ -133,6 +140,7 @@ class HookRegistry:
             self._count,
             on_error == "deny",
             f"hook:{event if name is None else name}",
+            timeout=timeout,
         )
         scope = scope_of(owner) if owner is not None else None
         if scope is not None:
@@ -214,12 +222,13 @@ class HookRegistry:
         is_complete = False
         try:
             for entry in handlers:
+                timeout = self._timeout if entry.timeout == "session" else entry.timeout
                 try:
                     if owner is None:
-                        returned = await call(task, self._timeout, entry.handler, event, fresh())
+                        returned = await call(task, timeout, entry.handler, event, fresh())
                     else:
                         with acting(owner, entry.component, entry.module, entry.scope_name):
-                            returned = await call(task, self._timeout, entry.handler, event, fresh())
+                            returned = await call(task, timeout, entry.handler, event, fresh())
                     if returned is None or (
                         type(returned) is HookResult and getattr(returned, "action", None) == "continue"
                     ):

@@ -81,6 +81,7 @@ class _PromptView:
             async with session:
                 if self._attachments.schema is not None:
                     self._attachments.schema.register(session.coordinator)
+                await self._mcp_servers.wait(session.coordinator, self._app.inform)
                 outcome = await session.turn(self._prompt, self._pending, self._attachments.images)
                 self._mcp_servers.check(session.coordinator)
                 outcome = self._attachments.check(self._with_hint(outcome))
@@ -122,7 +123,6 @@ class _PromptView:
                 self._app.inform(line)
         self._app.inform(session.parts.provider_line)
         session.signals.token = session.coordinator.cancellation
-        self._mcp_servers.connect(session.coordinator.hooks)
         self.printer.start(session)
         self._connect_approvals(session)
 

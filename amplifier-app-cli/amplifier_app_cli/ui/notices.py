@@ -101,36 +101,43 @@ class MentionNotice:
 
 
 class McpServerNotice:
-    """Know which MCP servers had not connected before the answer was complete."""
+    """Let a single prompt have the tools of its MCP servers, and know which servers came too late."""
 
     def __init__(self) -> None:
-        self._connected: set[str] = set()
-        self._missing: tuple[str, ...] = ()
+        self._late: tuple[str, ...] = ()
 
-    def connect(self, hooks: Any) -> None:
-        """Listen to a session; call it before the session opens, because servers connect in the background."""
-        hooks.register("mcp:connected", self._on_connected, priority=950, name="app-mcp")
+    async def wait(self, coordinator: Any, show: Callable[[str], None]) -> None:
+        """Wait for the servers whose tools are not known yet, as long as the config of `tool-mcp` says, and show it."""
+        servers = _mcp_servers(coordinator)
+        names = servers.unlisted() if servers is not None and servers.startup_wait > 0 else []
+        if names:
+            show(f"waiting up to {servers.startup_wait:g} s for MCP servers: {', '.join(names)}")
+            await servers.wait(servers.startup_wait)
 
     def check(self, coordinator: Any) -> None:
         """Record which servers are missing now: the answer is complete, and the session still open."""
-        servers = coordinator.get_capability(_MCP_SERVERS)
-        # Another module may register something else under that name.
-        connections = getattr(servers, "connections", None)
-        if isinstance(connections, dict):
-            self._missing = tuple(str(name) for name, one in connections.items() if self._is_missing(str(name), one))
+        servers = _mcp_servers(coordinator)
+        if servers is not None:
+            self._late = tuple(
+                one.name for one in servers.statuses() if one.state in ("new", "connecting") and not one.offers
+            )
 
     def notes(self) -> list[str]:
-        """Return a line for each missing server."""
+        """Return a line for each late server; one that failed has been reported with the reason."""
         return [
-            f"note: the MCP server {name} did not connect before the answer was complete; its tools were not used "
+            f"note: the MCP server {name} was still starting when the answer was complete; its tools were not used "
             '(with "required": true the session waits for it)'
-            for name in self._missing
+            for name in self._late
         ]
 
-    def _on_connected(self, event: str, data: dict[str, Any]) -> None:
-        self._connected.add(str(data.get("server")))
 
-    def _is_missing(self, name: str, connection: Any) -> bool:
-        is_required = getattr(getattr(connection, "spec", None), "required", False) is True
-        is_connected = name in self._connected or getattr(connection, "state", None) == "ready"
-        return not is_required and not is_connected
+def _mcp_servers(coordinator: Any) -> Any:
+    """Return the servers of `tool-mcp`; None without them, as another module may register something else."""
+    servers = coordinator.get_capability(_MCP_SERVERS)
+    return servers if all(hasattr(servers, name) for name in ("statuses", "unlisted", "wait")) else None
+
+
+def missing_mcp_servers(coordinator: Any) -> tuple[str, ...]:
+    """Return the required MCP servers that the latest request was denied for."""
+    servers = _mcp_servers(coordinator)
+    return tuple(servers.missing) if servers is not None else ()

@@ -157,3 +157,25 @@ async def test_plan_sets_the_deadline(make_plan: MakePlan, reports: Any) -> None
         session.coordinator.hooks.register("session:start", hangs, name="late")
         assert await session.execute("hi") == "echo: hi"
     assert reports.texts == ["Hook handler error for event 'session:start' (handler 'late'): timeout after 0.01 s"]
+
+
+async def test_a_handler_with_its_own_deadline(hurried: HookRegistry) -> None:
+    """`timeout` of a registration replaces the session's deadline: longer, shorter, or none."""
+
+    async def patient(event: str, data: Any) -> HookResult:
+        await asyncio.sleep(0.1)
+        return HookResult(action="deny", reason="done waiting")
+
+    for timeout in (60, None):
+        stop = hurried.register("x:y", patient, name="patient", timeout=timeout)
+        assert (await hurried.emit("x:y", {})).reason == "done waiting"
+        stop()
+    hurried.register("x:y", patient, name="patient", on_error="deny", timeout=0.01)
+    assert (await hurried.emit("x:y", {})).reason == "Gate 'patient' failed: timeout after 0.01 s"
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "soon", float("nan")])
+def test_an_invalid_deadline(timeout: Any) -> None:
+    """A timeout that is neither a positive number, None nor 'session' is refused when the handler is registered."""
+    with pytest.raises(ValueError, match="timeout must be a positive number"):
+        HookRegistry().register("x:y", lambda event, data: None, timeout=timeout)

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 
 from amplifier_core.events import PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
 from amplifier_kit.config import read_config
-from amplifier_module_tool_mcp._config import McpConfig
-from amplifier_module_tool_mcp._events import EVENTS
-from amplifier_module_tool_mcp._sources import find_servers
+from amplifier_module_tool_mcp.config import McpConfig
+from amplifier_module_tool_mcp.events import EVENTS
+from amplifier_module_tool_mcp.server_files import find_servers
 
 __amplifier_module_type__ = "tool"
 CONFIG: Final = McpConfig
@@ -46,19 +46,18 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     coordinator.register_contributor("observability.events", "tool-mcp", lambda: list(EVENTS))
     if not found.servers and not found.ignored:
         return _nothing
-    from amplifier_module_tool_mcp._servers import Servers
+    from amplifier_module_tool_mcp.servers import Servers
 
     servers = Servers(coordinator, settings, found, home=home, project=project)
     coordinator.register_capability(CAPABILITY, servers)
     for event in (SESSION_START, SESSION_RESUME):
         coordinator.hooks.register(event, servers.on_session, name="tool-mcp-audience")
     coordinator.hooks.register(PROMPT_SUBMIT, servers.on_prompt, name="tool-mcp-head-start")
-    *earlier, last = servers.gates()
-    for gate in earlier:
-        coordinator.hooks.register(PROVIDER_REQUEST, gate, priority=_GATE_PRIORITY, name="tool-mcp")
-    # When something is required, nothing is let out by one that fails.
-    on_error: Literal["continue", "deny"] = "deny" if servers.requirement else "continue"
-    coordinator.hooks.register(PROVIDER_REQUEST, last, priority=_GATE_PRIORITY, name="tool-mcp", on_error=on_error)
+    # A session that requires a server sends no request without it; the wait is bounded by the server's own deadline.
+    on_error: Literal["continue", "deny"] = "deny" if servers.has_required() else "continue"
+    coordinator.hooks.register(
+        PROVIDER_REQUEST, servers.on_request, priority=_GATE_PRIORITY, name="tool-mcp", on_error=on_error, timeout=None
+    )
     if servers.connections and settings.visibility.enabled:
         priority = settings.visibility.priority
         coordinator.hooks.register(

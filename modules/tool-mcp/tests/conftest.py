@@ -16,8 +16,8 @@ import pytest_asyncio
 
 from amplifier_core import ToolResult
 from amplifier_core.testing import EventRecorder, MockCoordinator, wait_for
-from amplifier_module_tool_mcp import _servers, mount, on_session_ready
-from amplifier_module_tool_mcp._events import EVENTS
+from amplifier_module_tool_mcp import mount, on_session_ready, servers
+from amplifier_module_tool_mcp.events import EVENTS
 
 SERVERS = Path(__file__).parent / "servers"
 SAMPLE: dict[str, Any] = {"command": sys.executable, "args": ["servers/sample.py", "stdio"]}
@@ -86,8 +86,8 @@ MakeServer = Callable[..., dict[str, Any]]
 @pytest.fixture(autouse=True)
 def _no_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start servers at once, without giving a turn the first use of the processor."""
-    monkeypatch.setattr(_servers, "_HEAD_START", 0.0)
-    monkeypatch.setattr(_servers, "_AUDIENCE", 0.0)
+    monkeypatch.setattr(servers, "_HEAD_START", 0.0)
+    monkeypatch.setattr(servers, "_AUDIENCE", 0.0)
 
 
 @pytest.fixture

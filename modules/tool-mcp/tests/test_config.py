@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_kit.config import read_config
-from amplifier_module_tool_mcp._config import McpConfig
-from amplifier_module_tool_mcp._sources import Found, find_servers
-from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
+from amplifier_module_tool_mcp.config import McpConfig
+from amplifier_module_tool_mcp.server_entry import ServerSpec, SpecError, read_spec
+from amplifier_module_tool_mcp.server_files import Found, find_servers
 
 
 @pytest.fixture

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_module_tool_mcp import _servers
-from amplifier_module_tool_mcp._sdk import ShortSlices
+from amplifier_module_tool_mcp import servers
 
 Session = Any
 Odd = Callable[..., dict[str, Any]]
@@ -20,8 +17,8 @@ Odd = Callable[..., dict[str, Any]]
 
 async def test_a_turn_goes_first(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a turn makes its first request ready no server is started; once the model is asked, they are."""
-    monkeypatch.setattr(_servers, "_HEAD_START", 0.01)
-    monkeypatch.setattr(_servers, "_LONGEST_HEAD_START", 1000.0)
+    monkeypatch.setattr(servers, "_HEAD_START", 0.01)
+    monkeypatch.setattr(servers, "_LONGEST_HEAD_START", 1000.0)
     await session.open({"odd": odd(), "other": odd()})
     await session.coordinator.hooks.emit("prompt:submit", {"prompt": "Hello."})
     await asyncio.sleep(0.3)
@@ -33,16 +30,16 @@ async def test_a_turn_goes_first(session: Session, odd: Odd, monkeypatch: pytest
 
 async def test_without_a_turn(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that waits for its first prompt has its servers meanwhile."""
-    monkeypatch.setattr(_servers, "_HEAD_START", 0.1)
-    monkeypatch.setattr(_servers, "_AUDIENCE", 0.1)
+    monkeypatch.setattr(servers, "_HEAD_START", 0.1)
+    monkeypatch.setattr(servers, "_AUDIENCE", 0.1)
     await session.open({"odd": odd()})
     assert (await session.told("connected"))["server"] == "odd"
 
 
 async def test_requests_do_not_put_it_off_for_ever(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Turns and requests that follow each other quickly keep servers waiting for a while, not for good."""
-    monkeypatch.setattr(_servers, "_HEAD_START", 100.0)
-    monkeypatch.setattr(_servers, "_LONGEST_HEAD_START", 0.1)
+    monkeypatch.setattr(servers, "_HEAD_START", 100.0)
+    monkeypatch.setattr(servers, "_LONGEST_HEAD_START", 0.1)
     await session.open({"odd": odd()})
     for event in ("prompt:submit", "provider:request", "prompt:submit"):
         await session.coordinator.hooks.emit(event, {"prompt": "Hello."})
@@ -57,8 +54,8 @@ async def test_a_call_does_not_wait_for_it(
     await first.told("connected")
     assert await wait_for(lambda: any(first.home.glob("cache/mcp/*.json")), timeout=60)
     await first.close()
-    monkeypatch.setattr(_servers, "_HEAD_START", 1000.0)
-    monkeypatch.setattr(_servers, "_LONGEST_HEAD_START", 1000.0)
+    monkeypatch.setattr(servers, "_HEAD_START", 1000.0)
+    monkeypatch.setattr(servers, "_LONGEST_HEAD_START", 1000.0)
     session = await make_session().open({"odd": odd(), "other": odd()})
     assert (await session.call("odd_echo", a=1)).output["content"] == '{"a": 1}'
     assert session.connection("other").state == "new"
@@ -66,34 +63,9 @@ async def test_a_call_does_not_wait_for_it(
 
 async def test_a_session_that_is_over_at_once(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts no server, and its log says nevertheless what they would have run in."""
-    monkeypatch.setattr(_servers, "_HEAD_START", 1000.0)
-    monkeypatch.setattr(_servers, "_LONGEST_HEAD_START", 1000.0)
+    monkeypatch.setattr(servers, "_HEAD_START", 1000.0)
+    monkeypatch.setattr(servers, "_LONGEST_HEAD_START", 1000.0)
     await session.open({"odd": odd()})
     await session.close()
     assert [data["tool"] for event, data in session._recorder.events if event == "sandbox:status"] == ["tool-mcp"]
     assert session.connection().attempts == 0
-
-
-def test_threads_take_short_turns_meanwhile() -> None:
-    """Whoever is inside has them, from several threads too, and the last one out sets what was set before."""
-    for thread in threading.enumerate():
-        if thread.name == "mcp-import":  # of another test: it has short turns too
-            thread.join(60)
-    before = sys.getswitchinterval()
-    slices = ShortSlices()
-    is_inside, may_leave = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with slices:
-            is_inside.set()
-            may_leave.wait(60)
-
-    thread = threading.Thread(target=other)
-    with slices:
-        assert sys.getswitchinterval() < before
-        thread.start()
-        assert is_inside.wait(60)
-    assert sys.getswitchinterval() < before
-    may_leave.set()
-    thread.join()
-    assert sys.getswitchinterval() == before

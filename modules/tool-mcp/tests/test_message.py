@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_tool_mcp._message import read_message
+from amplifier_module_tool_mcp.messages import read_message
 
 Session = Any
 Odd = Callable[..., dict[str, Any]]

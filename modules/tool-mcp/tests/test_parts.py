@@ -15,17 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_tool_mcp._allowance import Allowance
-from amplifier_module_tool_mcp._answers import Answer
-from amplifier_module_tool_mcp._cache import CatalogueCache
-from amplifier_module_tool_mcp._catalogue import Catalogue, Offer, fetch_catalogue, is_of_form
-from amplifier_module_tool_mcp._circuit import Circuit
-from amplifier_module_tool_mcp._config import Retry
-from amplifier_module_tool_mcp._faults import ServerFault, fault_of
-from amplifier_module_tool_mcp._inflow import MOST_STRAY_LINES, Inflow
-from amplifier_module_tool_mcp._log_file import FILE_LIMIT, ErrorStream, log_path
-from amplifier_module_tool_mcp._spec import ServerSpec
-from amplifier_module_tool_mcp._variables import Mask
+from amplifier_module_tool_mcp.catalogue import Catalogue, CatalogueCache, Offer, fetch_catalogue, is_of_form
+from amplifier_module_tool_mcp.config import Retry
+from amplifier_module_tool_mcp.connection import Circuit
+from amplifier_module_tool_mcp.faults import ServerFault, fault_of
+from amplifier_module_tool_mcp.messages import MOST_STRAY_LINES, Allowance, Inflow
+from amplifier_module_tool_mcp.server_entry import Mask, ServerSpec
+from amplifier_module_tool_mcp.server_log import FILE_LIMIT, ErrorStream, log_path
+from amplifier_module_tool_mcp.tools import Answer
 
 kinds = st.sampled_from(["tool", "resource", "template", "prompt"])
 
@@ -242,7 +239,7 @@ def test_log_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stream.feed(b"cret\nlast \xff")
     stream.close()
     assert path.read_text(encoding="utf-8") == "red ${KEY}\nlast \ufffd\n"
-    assert stream.tail == "red ${KEY} / last \ufffd"
+    assert stream.error_line == "last \ufffd"
     stream = ErrorStream("odd", path, mask)
     stream.feed((b"y" * 999 + b"\n") * (FILE_LIMIT // 500))
     stream.close()
@@ -254,7 +251,7 @@ def test_log_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lost = ErrorStream("odd", tmp_path / "file" / "x.log", mask)
     lost.feed(b"still heard\n")
     lost.close()
-    assert lost.tail == "still heard"
+    assert lost.error_line == "still heard"
     assert "cannot be written" in caplog.text
 
 

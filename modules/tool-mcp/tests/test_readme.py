@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from amplifier_module_tool_mcp._config import McpConfig, Retry, Visibility
-from amplifier_module_tool_mcp._tools import _CODES
+from amplifier_module_tool_mcp.config import McpConfig, Retry, Visibility
+from amplifier_module_tool_mcp.tools import _CODES
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 Session = Any

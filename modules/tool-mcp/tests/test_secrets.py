@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_tool_mcp._faults import ServerFault
-from amplifier_module_tool_mcp._spec import ServerSpec, read_spec
-from amplifier_module_tool_mcp._variables import Mask, expanded
+from amplifier_module_tool_mcp.faults import ServerFault
+from amplifier_module_tool_mcp.server_entry import Mask, ServerSpec, expanded, read_spec
 
 Session = Any
 Odd = Callable[..., dict[str, Any]]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_module_tool_mcp import _process
+from amplifier_module_tool_mcp import process
 
 Session = Any
 Odd = Callable[..., dict[str, Any]]
@@ -87,7 +87,7 @@ async def test_a_call_does_not_wait_for_ever(make_session: Callable[[], Session]
 @pytest.mark.parametrize(
     ("name", "fault", "reason"),
     [
-        ("crash", "crashed", "it ended with exit code 3; it last said: it hurts"),
+        ("crash", "crashed", "it ended with exit code 3: it hurts"),
         ("flood", "flood", "'odd': it "),
         ("malformed", "malformed", "its output is not MCP messages"),
         ("huge", "flood", "bytes of unprocessed output"),
@@ -98,7 +98,7 @@ async def test_trouble_in_a_call(
 ) -> None:
     """The call has a result with the reason, an event tells it, and the next call finds the server again."""
     if name != "crash":  # the others go on when they are asked to end
-        monkeypatch.setattr(_process, "_POLITE", 0.05)
+        monkeypatch.setattr(process, "_POLITE", 0.05)
     await session.open({"odd": odd()}, retry=QUICK, max_message_bytes=1 << 20)
     result = await session.call(f"odd_{name}")
     assert (result.success, result.error["code"], result.error["mcp_fault"]) == (False, "mcp_unavailable", fault)
@@ -155,7 +155,7 @@ async def test_trouble_at_the_start(session: Session, odd: Odd, behaviour: str, 
     assert (told["server"], told["code"], told["attempt"], told["retry_in"]) == ("odd", code, 3, None)
     assert [event["retry_in"] is None for event in session.events("failed")] == [False, False, True]
     if behaviour == "exit":
-        assert "exit code 1; it last said: cannot start: no luck" in told["reason"]
+        assert "exit code 1: cannot start: no luck" in told["reason"]
     assert session.connection().state == "failed"
     assert (await session.call("fine_echo")).success
     asked = await session.coordinator.hooks.emit("provider:request", {"provider": "x"})
@@ -208,7 +208,7 @@ async def test_a_server_that_does_not_go(
     session: Session, odd: Odd, token: str, naps: Callable[[], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that ignores the end of its input is ended; so is one that is still starting."""
-    monkeypatch.setattr(_process, "_POLITE", 0.05)
+    monkeypatch.setattr(process, "_POLITE", 0.05)
     await session.open({"odd": odd("stays", token), "silent": odd("silent", token)})
     await session.told("connected")
     assert await wait_for(lambda: len(naps()) >= 2, timeout=60)

@@ -8,15 +8,15 @@ from typing import Final, NamedTuple
 #: Messages of the C library and of languages with their own wording. Compiled when a command has failed.
 _NETWORK: Final = (
     r"Network is unreachable|Temporary failure in name resolution|Name or service not known|Could(?: not|n't) resolve"
-    r"|No address associated with hostname|nodename nor servname|ENETUNREACH|EAI_AGAIN|ENOTFOUND"
+    r"|No address associated with hostname|nodename nor servname|\b(?:ENETUNREACH|EAI_AGAIN|ENOTFOUND)\b"
     r"|Temporary failure resolving|unable to resolve host|no such host|dial tcp: lookup|dns error"
     r"|unable to look up|Failed to resolve|unknown host|UnknownHostException"
 )
 _LOOPBACK: Final = (
-    r"(?:127\.0\.0\.1|localhost|\[?::1\]?)[^\n]{0,120}(?:Connection refused|Couldn't connect)|ECONNREFUSED"
+    r"(?:127\.0\.0\.1|localhost|\[?::1\]?)[^\n]{0,120}(?:Connection refused|Couldn't connect)|\bECONNREFUSED\b"
     r"|Failed to connect to (?:127\.0\.0\.1|localhost)"
 )
-_FILES: Final = r"Read-only file system|EROFS|os error 30\b|Device or resource busy"
+_FILES: Final = r"Read-only file system|\bEROFS\b|os error 30\b|Device or resource busy"
 #: Characters of the end of the output that are searched: that is where the reason usually is.
 _SEARCHED: Final = 20_000
 

@@ -179,7 +179,7 @@ class MountPlan:
         """Make the working directory visible, and the links through which it and the project are named."""
         request = self._request
         real = os.path.realpath(request.folder)
-        if not self._is_visible(real):
+        if not self.is_visible(real):
             # A link in the project, which a command may have created, must not make anything visible.
             is_linked = is_below(request.folder, request.alias) or leaves_by_link(request.folder, roots)
             if is_linked or is_too_wide(real, request.home) or real == request.home:
@@ -190,7 +190,7 @@ class MountPlan:
                 )
             self._add(real, _READ, real)
         for name, target in ((request.alias, request.project), (request.folder, real)):
-            if name != target and not self._is_visible(name) and not any(is_below(name, link) for link in self._links):
+            if name != target and not self.is_visible(name) and not any(is_below(name, link) for link in self._links):
                 self._links[name] = target
 
     def _protect_in(self, root: str) -> None:
@@ -250,16 +250,17 @@ class MountPlan:
         named = {request.project, *(real for _, real in _resolve(request.settings.readable, request))}
         for path in (*(os.path.join(request.home, name) for name in SECRETS), *request.hidden):
             real = os.path.realpath(path)
-            if os.path.exists(path) and self._is_visible(real) and real not in named:
+            if os.path.exists(path) and self.is_visible(real) and real not in named:
                 self._add(real, _HIDE, "" if os.path.isdir(real) else os.devnull)
         for name in listening_sockets():
             for base in (request.project, request.folder):
                 path = os.path.join(base, name)
                 real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-                if self._is_visible(real) and os.path.lexists(real) and not os.path.islink(real):
+                if self.is_visible(real) and os.path.lexists(real) and not os.path.islink(real):
                     self._add(real, _HIDE, os.devnull)
 
-    def _is_visible(self, path: str) -> bool:
+    def is_visible(self, path: str) -> bool:
+        """Return whether a path with links resolved can be read inside."""
         return self._kind_at(path) in (_READ, _WRITE, _PROTECT)
 
     def _kind_at(self, path: str) -> int | None:

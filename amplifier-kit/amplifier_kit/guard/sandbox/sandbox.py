@@ -19,7 +19,8 @@ from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_kit.home import amplifier_home
 
 if TYPE_CHECKING:
-    from amplifier_kit.guard.sandbox.mounts import MountRequest
+    from amplifier_kit.guard.sandbox.mounts import MountPlan, MountRequest
+    from amplifier_kit.guard.sandbox.program_paths import ProgramPaths
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,8 @@ class SandboxSetup(NamedTuple):
     placeholders: Placeholders
     #: Arguments of `mount_check`, which verifies the mounts before the command; none for read-only commands.
     checks: tuple[str, ...] = ()
+    #: What is mounted; None without a sandbox.
+    plan: MountPlan | None = None
 
     @classmethod
     def none(cls, environment: dict[str, str]) -> SandboxSetup:
@@ -188,15 +191,21 @@ class Sandbox:
         cwd: str | os.PathLike[str] | None = None,
         environment: Mapping[str, str] | None = None,
         writable: Iterable[str] = (),
+        shows_program: bool = False,
     ) -> tuple[list[str], dict[str, str]]:
         """Return the command line and whole environment that run a command in the sandbox, if there is one.
 
         For processes that the caller starts with its own pipes, and ends before `close`. All processes inside end with
         the started one, and with the thread that started it, so do not use a thread of a pool. Without `environment`,
-        it gets ours without secrets. Reads folders, so it may block. Raises SandboxError.
+        it gets ours without secrets. With `shows_program`, what the program needs is visible, wherever it is installed:
+        see `program_paths`. Reads folders, so it may block. Raises SandboxError.
         """
         folder = os.path.abspath(os.fspath(cwd)) if cwd is not None else self._alias
-        setup = self.prepare(folder, environment, writable=writable)
+        readable: tuple[str, ...] = ()
+        if shows_program and self.check().is_active:
+            program, readable = self._program_paths(argv, environment)
+            argv = [program, *argv[1:]]
+        setup = self.prepare(folder, environment, writable=writable, readable=readable)
         if not setup.argv:
             return list(argv), setup.environment
         self._wrapped.append(setup)
@@ -242,13 +251,20 @@ class Sandbox:
             return SandboxSetup(argv, inner, Placeholders([]))
         placeholders = Placeholders(plan.placeholders, plan.forbidden, plan.empty)
         variables = (f"${name}={value}" for name, value in loader.items())
-        return SandboxSetup(argv, inner, placeholders, (*variables, *plan.checks()))
+        return SandboxSetup(argv, inner, placeholders, (*variables, *plan.checks()), plan)
 
     def blocked_by(self, returncode: int | None, text: str) -> Blocked | None:
         """Return what the sandbox blocked, judging by exit code and output, or None."""
         if not returncode or self._status is None or not self._status.is_active:
             return None
         return blocked_by(text, network=self.settings.network)
+
+    def not_visible(self, paths: Iterable[str]) -> list[str]:
+        """Return those of some paths of this machine that the latest wrapped command cannot see."""
+        plan = self._wrapped[-1].plan if self._wrapped else None
+        if plan is None:
+            return []
+        return [path for path in paths if os.path.exists(path) and not plan.is_visible(os.path.realpath(path))]
 
     def close(self) -> None:
         """Release the setups of `wrap`, when all wrapped commands have ended."""
@@ -268,6 +284,12 @@ class Sandbox:
 
         project, home = os.path.realpath(self._alias), _home()
         return [os.path.realpath(expand(path, project, home)) for path in paths]
+
+    def _program_paths(self, argv: Sequence[str], environment: Mapping[str, str] | None) -> ProgramPaths:
+        from amplifier_kit.guard.sandbox.program_paths import program_paths
+
+        path = (environment if environment is not None else os.environ).get("PATH", os.defpath)
+        return program_paths(argv, path=path, home=_home(), roots=self.writable_roots(), hidden=self._hidden)
 
     def _mount_request(self, folder: str, environment: Mapping[str, str]) -> MountRequest:
         from amplifier_kit.guard.sandbox.mounts import MountRequest

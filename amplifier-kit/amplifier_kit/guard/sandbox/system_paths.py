@@ -25,7 +25,7 @@ _SHARED: Final = ("/tmp", "/var/tmp", "/run", "/var/run", "/dev", "/proc", "/sys
 _COMPANIONS: Final = {".cargo": (".rustup",)}
 #: The visible part of `~/.local`, whose other folders hold personal data of programs.
 _LOCAL: Final = ("bin", "lib", "libexec", "share/uv", "share/pipx", "share/pnpm", "share/mise", "share/rtx")
-_BIN_NAMES: Final = frozenset(("bin", "sbin", "shims", "Scripts"))
+BIN_NAMES: Final = frozenset(("bin", "sbin", "shims", "Scripts"))
 
 #: Below the home folder: hidden.
 SECRETS: Final = (
@@ -82,7 +82,7 @@ def tool_folders(path: str, home: str, roots: Sequence[str]) -> list[str]:
     found: list[str] = []
     for prefix in (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(interpreter()))):
         real = os.path.realpath(prefix)
-        parts = [real] if not _is_broad(real, home, project) else [os.path.join(real, name) for name in ("bin", "lib")]
+        parts = [real] if not is_broad(real, home, project) else [os.path.join(real, name) for name in ("bin", "lib")]
         found += [part for part in parts if os.path.isdir(part)]
     for entry in path.split(os.pathsep):
         if os.path.isabs(entry) and os.path.isdir(entry) and not leaves_by_link(entry, roots):
@@ -94,11 +94,11 @@ def tool_folders(path: str, home: str, roots: Sequence[str]) -> list[str]:
 def _with_prefix(entry: str, home: str, project: str) -> list[str]:
     """Return the folders that the programs in an entry of PATH need."""
     prefix = os.path.dirname(entry)
-    is_bin = os.path.basename(entry) in _BIN_NAMES
+    is_bin = os.path.basename(entry) in BIN_NAMES
     if is_bin and prefix == os.path.join(home, ".local"):
         return [path for name in _LOCAL if os.path.isdir(path := os.path.join(prefix, name))]
     candidates = [prefix, entry] if is_bin else [entry]
-    found = [folder for folder in candidates if not _is_broad(folder, home, project)][:1]
+    found = [folder for folder in candidates if not is_broad(folder, home, project)][:1]
     if is_bin:
         companions = (os.path.join(home, name) for name in _COMPANIONS.get(os.path.basename(prefix), ()))
         found += [path for path in companions if os.path.isdir(path)]
@@ -125,14 +125,14 @@ def linked_folders(path: str, home: str, roots: Sequence[str]) -> list[str]:
             site = os.path.join(prefix, "lib", name, "site-packages")
             if os.path.isdir(site):
                 found += [
-                    each for each in _pth_folders(site, os.stat(site).st_mtime_ns) if not leaves_by_link(each, roots)
+                    each for each in pth_folders(site, os.stat(site).st_mtime_ns) if not leaves_by_link(each, roots)
                 ]
     found = [os.path.realpath(folder) for folder in found if os.path.isdir(folder)]
-    return [folder for folder in dict.fromkeys(found) if not _is_broad(folder, home, roots[0])]
+    return [folder for folder in dict.fromkeys(found) if not is_broad(folder, home, roots[0])]
 
 
 @cache
-def _pth_folders(site: str, _modified: int) -> list[str]:
+def pth_folders(site: str, _modified: int) -> list[str]:
     found = []
     for name in sorted(os.listdir(site)):
         if name.endswith(".pth"):
@@ -142,7 +142,7 @@ def _pth_folders(site: str, _modified: int) -> list[str]:
     return found
 
 
-def _is_broad(folder: str, home: str, project: str) -> bool:
+def is_broad(folder: str, home: str, project: str) -> bool:
     """Return whether a folder holds much more than programs."""
     if is_below(home, folder) or is_below(project, folder) or folder.count("/") < 2:
         return True

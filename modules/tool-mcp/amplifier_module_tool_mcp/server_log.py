@@ -14,7 +14,7 @@ from amplifier_kit.guard.private_files import append
 from amplifier_kit.guard.processes.output import Output
 from amplifier_kit.guard.redaction.redactor import process_redactor
 from amplifier_kit.guard.redaction.stream import RedactingStream
-from amplifier_module_tool_mcp._variables import Mask
+from amplifier_module_tool_mcp.server_entry import Mask
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +22,16 @@ logger = logging.getLogger(__name__)
 FILE_LIMIT: Final = 1 << 20
 _LONGEST_LINE: Final = 8192
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+#: Lines among which the reason of a failure is looked for.
+_LAST_LINES: Final = 50
+#: Parts of stack traces and objects, and what programs print at the end of every failure.
+_NOISE: Final = re.compile(
+    r"^[\W_]*$|^\s+at |^\s+File |^Traceback |^Node\.js v|^\s*(?:code|errno|syscall|path|requireStack): "
+    r"|npm (?:error|ERR!) (?:A complete log|Log files|You can rerun)|^npm (?:warn|notice)"
+)
+_ERROR: Final = re.compile(
+    r"error|exception|fatal|fail|denied|cannot|can't|no such|not found|unknown|invalid", re.IGNORECASE
+)
 #: Control characters and escape sequences, which could move the cursor or colour the reader's terminal.
 _CONTROL: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -46,7 +56,7 @@ class ErrorStream(Output):
         self._redacting = RedactingStream(lambda text: process_redactor().scrub_text(mask.diagnostic(text)))
         self._is_verbose = is_verbose
         self._rest = b""
-        self._last: deque[str] = deque(maxlen=3)
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._taken = 0
         self._path = path
         self._named = ConfiguredFile(path, project)
@@ -58,9 +68,10 @@ class ErrorStream(Output):
         return self._taken > FILE_LIMIT
 
     @property
-    def tail(self) -> str:
-        """Return the last lines, for the reason why a server ended."""
-        return " / ".join(self._last)
+    def error_line(self) -> str:
+        """Return the last line that says something about an error, else the last one with words; empty if none."""
+        lines = [line for line in self._last if not _NOISE.search(line)]
+        return next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "").strip()
 
     def feed(self, data: bytes) -> None:
         """Take in the next bytes; never raises."""

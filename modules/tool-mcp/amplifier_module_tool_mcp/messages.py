@@ -1,15 +1,86 @@
-"""Take messages from a server's standard output, bounded in every respect."""
+"""Read a server's messages: bounded in size, number and rate, tolerant of common mistakes of senders."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from amplifier_kit.guard.processes.output import Output
-from amplifier_module_tool_mcp._allowance import BURST, RATE, Allowance
-from amplifier_module_tool_mcp._faults import ServerFault
+from amplifier_module_tool_mcp.faults import ServerFault
+
+#: What the protocol calls a message that cannot be understood.
+_NOT_UNDERSTOOD: Final = -32700
+
+
+def read_message(line: bytes) -> Any:
+    """Return a message as the SDK expects it; raise ValueError for a line that is not a message.
+
+    Lone surrogates, which programs produce that truncate text by UTF-16 units, are replaced. A response that does not
+    follow the protocol, or is nested too deeply to be parsed, becomes an error response to the request with its id, so
+    that the request fails at once instead of timing out.
+    """
+    import mcp_types
+    from mcp.shared.message import SessionMessage
+
+    adapter = mcp_types.jsonrpc_message_adapter
+    try:
+        return SessionMessage(adapter.validate_json(line, by_name=False))
+    except ValueError:
+        message = _careless(line)
+    try:
+        return SessionMessage(adapter.validate_python(message, by_name=False))
+    except ValueError:
+        identity = message.get("id")
+        if "method" in message or isinstance(identity, bool) or not isinstance(identity, int | str):
+            raise
+    error = {"code": _NOT_UNDERSTOOD, "message": "its answer is not of the form that the protocol wants"}
+    return SessionMessage(adapter.validate_python({"jsonrpc": "2.0", "id": identity, "error": error}, by_name=False))
+
+
+def _careless(line: bytes) -> dict[str, Any]:
+    """Parse a line leniently; raise ValueError when it is not a JSON object, or nested too deeply even for that."""
+    try:
+        message = json.loads(line.decode("utf-8", "replace"), object_hook=_whole, parse_constant=lambda name: None)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(message, dict):
+        raise ValueError("no object")
+    return message
+
+
+def _whole(found: dict[str, Any]) -> dict[str, Any]:
+    return {_text(key): _text(value) for key, value in found.items()}
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return [_text(each) for each in value] if isinstance(value, list) else value
+
+
+#: At once, and per second.
+BURST: Final = 5000
+RATE: Final = 1000.0
+
+
+class Allowance:
+    """Count messages against a rate, with room for many at once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._left, self._since = float(BURST), clock()
+
+    def take(self, count: int = 1) -> bool:
+        """Take in so many messages; return False when they are too many."""
+        now = self._clock()
+        self._left = min(float(BURST), self._left + (now - self._since) * RATE) - count
+        self._since = now
+        return self._left >= 0
+
 
 #: Lines that are not protocol messages: a few stray prints are tolerated, a stream of them is not.
 MOST_STRAY_LINES: Final = 1000

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.guard.sandbox.sandbox import sandbox_of
-from amplifier_module_tool_mcp import _confinement
+from amplifier_module_tool_mcp import sandbox
 
 Session = Any
 Odd = Callable[..., dict[str, Any]]
@@ -99,8 +99,8 @@ async def test_what_the_sandbox_stops(session: Session, odd: Odd) -> None:
     """A server that ends because it has no network says so, with the way to allow it."""
     await session.open({"odd": odd("exit", "Temporary failure in name resolution")}, retry={"attempts": 1})
     told = await session.told("failed")
-    assert "The sandbox blocked it" in told["reason"]
-    assert "the entry of the server 'odd'" in told["reason"]
+    assert "The sandbox blocked it" in told["advice"]
+    assert "the entry of the server 'odd'" in told["advice"]
     [blocked] = [data for event, data in session._recorder.events if event == "sandbox:blocked"]
     assert (blocked["tool"], blocked["kind"]) == ("tool-mcp", "network")
 
@@ -149,7 +149,7 @@ async def test_a_folder_outside_where_the_sandbox_is_required(
             await session.told("connected")
         else:
             told = await session.told("failed")
-            assert (told["code"], "session.sandbox.readable" in told["reason"]) == ("sandbox_required", True)
+            assert (told["code"], "session.sandbox.readable" in told["advice"]) == ("sandbox_required", True)
 
 
 async def test_wrong_settings(session: Session, odd: Odd) -> None:
@@ -158,7 +158,7 @@ async def test_wrong_settings(session: Session, odd: Odd) -> None:
     told = await session.told("failed")
     assert (told["code"], told["retry_in"]) == ("sandbox_failed", None)
     assert "netwerk" in told["reason"]
-    assert _confinement.Confinement(session.coordinator, None, session.connection().spec).status == "unknown"
+    assert sandbox.ServerSandbox(session.coordinator, None, session.connection().spec).status == "unknown"
 
 
 @pytest.mark.parametrize("box", ["off", "auto"])
@@ -182,7 +182,7 @@ async def test_a_program_of_the_project_is_started_by_its_path_only(
     await named.open({"odd": {"command": "runner", "args": args, "sandbox": box}}, retry={"attempts": 1})
     told = await named.told("failed")
     assert told["code"] == "command_not_found"
-    assert "write its path" in told["reason"]
+    assert "Write its path" in told["advice"]
     assert not (project / "planted").exists()
     await written.open({"odd": {"command": "bin/runner", "args": args, "sandbox": box}}, retry={"attempts": 1})
     await written.told("failed")

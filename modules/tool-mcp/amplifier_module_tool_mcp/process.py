@@ -7,25 +7,29 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.guard.processes.programs import find_program, host_environment
+from amplifier_kit.guard.processes.programs import find_program, host_environment, is_below
 from amplifier_kit.guard.processes.running_command import CommandSpec, RunningCommand, StartError, start, to_end
-from amplifier_module_tool_mcp._confinement import Confinement
-from amplifier_module_tool_mcp._faults import ServerFault, short
-from amplifier_module_tool_mcp._inflow import Inflow
-from amplifier_module_tool_mcp._log_file import ErrorStream
-from amplifier_module_tool_mcp._message import read_message
-from amplifier_module_tool_mcp._spec import Resolved
+from amplifier_kit.guard.sandbox.program_paths import script_of
+from amplifier_module_tool_mcp.faults import ServerFault, short
+from amplifier_module_tool_mcp.messages import Inflow, read_message
+from amplifier_module_tool_mcp.sandbox import Launch, ServerSandbox
+from amplifier_module_tool_mcp.server_entry import Resolved
+from amplifier_module_tool_mcp.server_log import ErrorStream
 
 logger = logging.getLogger(__name__)
 
 #: Puts the program given after it in its own place, with the pipe as its input.
 _WITH_INPUT: Final = 'exec "$@" <"$0"'
 #: What of our environment a server gets without being given it by its config.
-_INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER")
+_INHERITED: Final = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"),
+    # where the machine keeps its certificates
+    *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
 #: Seconds for a server to end by itself once its input is closed.
 _POLITE: Final = 1.0
 
@@ -41,13 +45,16 @@ class ServerProcess:
         resolved: Resolved,
         *,
         folder: str,
-        confinement: Confinement,
+        sandbox: ServerSandbox,
+        untrusted_project: Callable[[], str],
         largest: int,
         errors: Callable[[], ErrorStream],
     ) -> None:
         self._resolved = resolved
         self._folder = folder
-        self._confinement = confinement
+        self._sandbox = sandbox
+        #: Returns the folder of the project if it is not trusted, with links resolved; else nothing.
+        self._untrusted_project = untrusted_project
         self._largest = largest
         self._make_errors = errors
         self.fault: ServerFault | None = None
@@ -59,8 +66,8 @@ class ServerProcess:
 
     @property
     def said(self) -> str:
-        """Return the last lines of its standard error."""
-        return self._errors.tail if self._errors is not None else ""
+        """Return the last useful line of its standard error."""
+        return self._errors.error_line if self._errors is not None else ""
 
     async def __aenter__(self) -> Any:
         async with contextlib.AsyncExitStack() as stack:
@@ -78,7 +85,7 @@ class ServerProcess:
 
         import anyio
 
-        argv, environment = await asyncio.to_thread(self._wrapped)
+        launch = await asyncio.to_thread(self._launch)
         errors = self._errors = self._make_errors()
         inflow = Inflow(self._largest)
         place = Path(tempfile.mkdtemp(prefix="amplifier-mcp-"))
@@ -89,7 +96,8 @@ class ServerProcess:
         pumps: list[asyncio.Task[None]] = []
         try:
             pipe = _pipe(place / "input")
-            order = CommandSpec(["/bin/sh", "-c", _WITH_INPUT, str(place / "input"), *argv], self._folder, environment)
+            argv = ["/bin/sh", "-c", _WITH_INPUT, str(place / "input"), *launch.argv]
+            order = CommandSpec(argv, launch.folder, launch.environment)
             running = self._started(order, inflow, errors)
             pumps.append(asyncio.create_task(self._pump_in(inflow, read_message, to_session, running, errors)))
             pumps.append(asyncio.create_task(self._pump_out(from_session, pipe)))
@@ -103,26 +111,41 @@ class ServerProcess:
                 for stream in (to_session, incoming, outgoing, from_session):
                     stream.close()
                 errors.close()
-                self._confinement.release()
+                self._sandbox.release()
                 shutil.rmtree(place, ignore_errors=True)
 
-    def _wrapped(self) -> tuple[list[str], dict[str, str]]:
-        """Return the command and the environment to start it with.
+    def _launch(self) -> Launch:
+        """Return the process to start.
 
         A server has what its config gives it: keys, a network. A name on PATH is therefore never looked up in folders
-        that commands can write to, neither by us nor by the server; a path in the config is taken as it is.
+        that commands can write to, neither by us nor by the server; a path in the config is taken as it is, but that of
+        a program in a project which is not trusted is refused.
         """
         resolved = self._resolved
-        untrusted = self._confinement.writable_roots()
+        untrusted = self._sandbox.writable_roots()
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         environment = {**host_environment(inherited, untrusted), "TERM": "dumb", **resolved.env}
         program = find_program(_placed(resolved.command, self._folder), environment.get("PATH"), untrusted)
         if program is None:
-            reason = f"there is no program {resolved.command!r} to start"
+            reason, advice = f"there is no program {resolved.command!r} to start", ""
             if found := find_program(resolved.command, {**inherited, **resolved.env}.get("PATH"), []):
-                reason += f" outside of the project; write its path to start {found}"
-            raise ServerFault("command_not_found", resolved.mask.diagnostic(reason))
-        return self._confinement.wrap([program, *resolved.args], self._folder, environment)
+                reason += " outside of the project"
+                advice = f"Write its path to start {found}"
+            raise ServerFault("command_not_found", resolved.mask.diagnostic(reason), resolved.mask.diagnostic(advice))
+        argv = [program, *resolved.args]
+        if project := self._untrusted_project():
+            self._check_trust(argv, project)
+            if "-m" in resolved.args:
+                # `python -m NAME` would take a module of that name from the folder that it is started in.
+                environment.setdefault("PYTHONSAFEPATH", "1")
+        return self._sandbox.launch(program, resolved.args, self._folder, environment)
+
+    def _check_trust(self, argv: Sequence[str], project: str) -> None:
+        """Raise ServerFault for code of a project that is not trusted: the program, or the script that it runs."""
+        for path in filter(None, (argv[0], script_of(argv, self._folder))):
+            if any(is_below(place, project) for place in (os.path.normpath(path), os.path.realpath(path))):
+                reason = self._resolved.mask.diagnostic(f"{path} is part of this project, which is not trusted")
+                raise ServerFault("untrusted", reason, "Look at it, then trust the project with `amplifier trust`")
 
     def _started(self, order: CommandSpec, inflow: Inflow, errors: ErrorStream) -> RunningCommand:
         try:
@@ -220,7 +243,7 @@ def _ending(running: RunningCommand, errors: ErrorStream) -> ServerFault:
     except StartError as error:
         return ServerFault("start_failed", str(error))
     code = running.outcome.returncode
-    said = f"; it last said: {errors.tail}" if errors.tail else ""
+    said = f": {errors.error_line}" if errors.error_line else ""
     if code is None:
         how = "it closed its output"
     elif code < 0:

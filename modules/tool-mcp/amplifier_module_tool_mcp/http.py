@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from amplifier_module_tool_mcp._allowance import RATE, Allowance
-from amplifier_module_tool_mcp._faults import ServerFault
-from amplifier_module_tool_mcp._spec import Resolved
+from amplifier_module_tool_mcp.faults import ServerFault
+from amplifier_module_tool_mcp.messages import RATE, Allowance
+from amplifier_module_tool_mcp.server_entry import Resolved
 
 #: Seconds that a stream of events may be silent; longer calls are bounded by their own deadline.
 _IDLE: Final = 300.0

@@ -54,6 +54,10 @@ class McpConfig(Config):
     max_content_size: Count = Field(50_000, description="Characters of one result that the model gets.")
     max_message_bytes: Count = Field(8 << 20, description="Bytes of one message of a server.")
     max_tools: Count = Field(128, description="Tools, resources and prompts of one server.")
+    autostart: bool = Field(True, description="Start servers with the session, not only when they are needed.")
+    startup_wait: Annotated[float, Field(ge=0, allow_inf_nan=False), expects("a number of seconds")] = Field(
+        5.0, description="Seconds that a single prompt waits for servers whose tools are not known yet; 0 to not wait."
+    )
     connect_timeout: Seconds = Field(30.0, description="Seconds to connect.")
     call_timeout: Seconds = Field(60.0, description="Seconds for one call.")
     visibility: Visibility = Field(default_factory=Visibility.model_construct)

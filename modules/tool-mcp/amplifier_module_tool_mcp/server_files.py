@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.private_files import read_regular
-from amplifier_module_tool_mcp._spec import ServerSpec, SpecError, read_spec
+from amplifier_module_tool_mcp.server_entry import ServerSpec, SpecError, read_spec
 
 VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
 _MODULE: Final = "tool-mcp"
-_INLINE: Final = "the bundle's config"
+#: The origin of servers that the config of this module names.
+BUNDLE: Final = "the bundle's config"
 #: A config that a person wrote is smaller.
 _LARGEST: Final = 1 << 20
 
@@ -59,14 +60,14 @@ def find_servers(
                 _take_file(found, path)
     if named := os.environ.get(VARIABLE):
         _take_file(found, Path(named).expanduser(), must_exist=True)
-    specs = {name: read_spec(name, entry, _INLINE) for name, entry in inline.items()}
+    specs = {name: read_spec(name, entry, BUNDLE) for name, entry in inline.items()}
     if (
         specs
         and is_trusted is not None
         and not _is_vouched_for(is_inline_trusted)
         and (reason := _distrust(is_trusted))
     ):
-        found.ignore(_INLINE, reason, "untrusted")
+        found.ignore(BUNDLE, reason, "untrusted")
         return found
     for name, spec in specs.items():
         _put(found, name, spec)

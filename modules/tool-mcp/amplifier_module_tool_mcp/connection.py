@@ -1,21 +1,128 @@
-"""Hold the connection to one server: made in the background, made again when it is lost, given up with a reason."""
+"""Hold the connection to one server: connect in the background, reconnect when it is lost, report why it failed."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import logging
+import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
-from amplifier_module_tool_mcp._catalogue import Catalogue, fetch_catalogue
-from amplifier_module_tool_mcp._circuit import Circuit
-from amplifier_module_tool_mcp._config import McpConfig
-from amplifier_module_tool_mcp._faults import ServerFault, fault_of
-from amplifier_module_tool_mcp._sdk import SDK
-from amplifier_module_tool_mcp._spec import ServerSpec
+from amplifier_module_tool_mcp.catalogue import Catalogue, fetch_catalogue
+from amplifier_module_tool_mcp.config import McpConfig, Retry
+from amplifier_module_tool_mcp.faults import ServerFault, fault_of
+from amplifier_module_tool_mcp.server_entry import ServerSpec
+
+
+class Circuit:
+    """Count failures in a row: after so many of them nothing is tried until the time is over; then once."""
+
+    def __init__(self, retry: Retry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._retry = retry
+        self._clock = clock
+        self.failures = 0
+        self._last = 0.0
+
+    def failed(self) -> None:
+        """Note that the server was of no use."""
+        self.failures += 1
+        self._last = self._clock()
+
+    def succeeded(self) -> None:
+        """Note that the server has answered a call."""
+        self.failures = 0
+
+    def wait(self) -> float:
+        """Return the seconds until the server may be tried again; 0 for now."""
+        if self.failures < self._retry.failures:
+            return 0.0
+        return max(0.0, self._last + self._retry.cooldown - self._clock())
+
+    def delay(self, attempt: int) -> float:
+        """Return the seconds to wait after the n-th attempt in a row."""
+        return min(self._retry.max_delay, self._retry.initial_delay * 2.0 ** min(attempt - 1, 60))
+
+
+#: In this order: a program that ends meanwhile waits for the one that is being imported, not for all of them.
+_STEPS: Final = (
+    "pydantic",
+    "anyio",
+    "httpx2",
+    "jsonschema",
+    "opentelemetry.trace",
+    "mcp_types",
+    "starlette.applications",
+    "sse_starlette",
+    "jwt",
+    "mcp",
+)
+
+
+class SdkLoader:
+    """Import the SDK in a separate thread, which stops early when every caller has been cancelled."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+
+    async def load(self) -> Any:
+        """Return the SDK; raises ServerFault when it cannot be imported."""
+        known = sys.modules.get("mcp")
+        if known is not None and not getattr(known.__spec__, "_initializing", False):
+            return known
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._waiting += 1
+        thread = threading.Thread(target=self._import, args=(loop, done), name="mcp-import")
+        thread.start()
+        try:
+            await done
+        except ImportError as error:
+            raise ServerFault("sdk_missing", f"the package 'mcp' cannot be imported: {error}") from error
+        finally:
+            self._waiting -= 1
+        return sys.modules["mcp"]
+
+    def _import(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+        failure = self._step_by_step()
+        try:
+            loop.call_soon_threadsafe(_settle, done, failure)
+        except RuntimeError:
+            pass  # the loop is closed: no caller is left
+
+    def _step_by_step(self) -> BaseException | None:
+        """Import package after package while a caller waits; return the exception if one failed."""
+        failure: BaseException | None = None
+        for name in _STEPS:
+            if not self._waiting:
+                return None
+            try:
+                import_module(name)
+            except ImportError as error:
+                if name == "mcp":
+                    failure = error
+            except Exception as error:
+                return ImportError(f"{name}: {error}")
+        return failure
+
+
+def _settle(done: asyncio.Future[None], failure: BaseException | None) -> None:
+    if done.done():
+        return
+    if failure is None:
+        done.set_result(None)
+    else:
+        done.set_exception(failure)
+
+
+#: One for the process: the SDK is the same for all sessions.
+SDK: Final = SdkLoader()
+
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +200,9 @@ class Connection:
         self._news = asyncio.Event()
         self._changes = asyncio.Event()
         self._lost: ServerFault | None = None
+        #: Whether it was connected in this session, and how long that took.
+        self.was_ready = False
+        self.duration_ms: float | None = None
         #: The last thing that went wrong.
         self._cause: ServerFault | None = None
 
@@ -103,9 +213,9 @@ class Connection:
         if (left := self._circuit.wait()) > 0:
             why = f", the last time because {self._cause.reason}" if self._cause is not None else ""
             reason = f"it failed {self._circuit.failures} times in a row{why}; it may be tried again in {left:.0f} s"
-            self._turn("failed", ServerFault("circuit_open", reason))
+            self._set_state("failed", ServerFault("circuit_open", reason))
             return
-        self._turn("connecting", self.fault)
+        self._set_state("connecting", self.fault)
         self._task = asyncio.create_task(self._run(), name=f"mcp:{self.spec.name}", context=self._context.copy())
 
     async def ready(self, timeout: float | None = None) -> Any:
@@ -122,6 +232,13 @@ class Connection:
             why = f" ({self.fault.reason})" if self.fault is not None else ""
             raise ServerFault("connect_timeout", f"it is not connected after {limit:g} s{why}") from None
         return client
+
+    async def settled(self, timeout: float | None = None) -> None:
+        """Return when the current attempt to connect has ended, well or not, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.connect_timeout if timeout is None else timeout):
+                while self.state in ("new", "connecting"):
+                    await self._news.wait()
 
     def _live_client(self) -> Any:
         """Return the client, None when there is none or its server has just gone."""
@@ -140,13 +257,13 @@ class Connection:
             fault = fault_of(error)
             if limit.expired():
                 fault = ServerFault("timeout", f"it did not answer within {self.call_timeout:g} s")
-            raise await self._judged(fault, client, link) from error
+            raise await self._judge(fault, client, link) from error
         self._circuit.succeeded()
         return answer
 
     async def close(self) -> None:
         """End the connection and the server; returns when they are gone."""
-        self._turn("closed", ServerFault("closed", "the session is closed"))
+        self._set_state("closed", ServerFault("closed", "the session is closed"))
         self._stop.set()
         task = self._task
         if task is None or task.done():
@@ -164,19 +281,19 @@ class Connection:
         self.attempts = 0
         while self.state != "closed":
             self.attempts += 1
-            self._turn("connecting", self.fault)
+            self._set_state("connecting", self.fault)
             fault, was_ready = await self._attempt()
             if self._stop.is_set() or fault is None:
                 return
-            self._note(fault)
+            self._record_failure(fault)
             if was_ready:
                 self.attempts = 0
             delay = self._delay(fault)
-            self._turn("failed" if delay is None else "waiting", fault)
+            self._set_state("failed" if delay is None else "waiting", fault)
             if was_ready:
-                await self._tell(self._listener.on_lost(self, fault))
+                await self._notify(self._listener.on_lost(self, fault))
             else:
-                await self._tell(self._listener.on_failed(self, fault, delay=delay))
+                await self._notify(self._listener.on_failed(self, fault, delay=delay))
             if delay is None:
                 return
             await asyncio.sleep(delay)
@@ -196,7 +313,7 @@ class Connection:
         was_ready = False
         try:
             async with asyncio.timeout(self.connect_timeout) as limit:
-                sdk = await SDK.loaded()
+                sdk = await SDK.load()
                 self._link = link = await self._make_link()
                 async with (
                     sdk.Client(link, mode=self.spec.protocol, cache=None, message_handler=self._on_message) as client,
@@ -206,9 +323,10 @@ class Connection:
                     limit.reschedule(None)
                     was_ready = True
                     seconds = time.monotonic() - started
+                    self.was_ready, self.duration_ms = True, round(seconds * 1000, 3)
                     changes = await self._listener.on_catalogue(self, catalogue)
                     self._client = client
-                    self._turn("ready", None)
+                    self._set_state("ready", None)
                     await self._listener.on_ready(self, catalogue, changes, seconds)
                     await self._stay(client, link)
         except (KeyboardInterrupt, SystemExit):
@@ -219,7 +337,7 @@ class Connection:
                 raise
             fault = self._lost or (link.fault if link is not None else None) or fault_of(error)
             if not was_ready and limit.expired() and (link is None or link.fault is None):
-                said = f"; it last said: {link.said}" if link is not None and link.said else ""
+                said = f": {link.said}" if link is not None and link.said else ""
                 fault = ServerFault("connect_timeout", f"it is not connected after {self.connect_timeout:g} s{said}")
             if link is not None:
                 link.fault = fault
@@ -279,40 +397,40 @@ class Connection:
         if str(getattr(message, "method", "")).endswith("/list_changed"):
             self._changes.set()
 
-    async def _judged(self, fault: ServerFault, client: Any, link: Link | None) -> ServerFault:
+    async def _judge(self, fault: ServerFault, client: Any, link: Link | None) -> ServerFault:
         """Return the fault of a call, and let the connection go that it was the end of."""
         if fault.code in ("protocol_error", "start_failed"):
             self._circuit.succeeded()  # it answers
             return fault
         if fault.code in ("timeout", "malformed"):
-            self._note(fault)
+            self._record_failure(fault)
             if self._circuit.wait() > 0:
-                self._let_go(client, fault)
+                self._drop(client, fault)
             return fault
         if link is not None and link.fault is None:
             await _first(link.ended, timeout=_LAST_WORDS)
         fault = link.fault if link is not None and link.fault is not None else fault
-        self._let_go(client, fault)
+        self._drop(client, fault)
         return fault
 
-    def _note(self, fault: ServerFault) -> None:
+    def _record_failure(self, fault: ServerFault) -> None:
         self._cause = fault
         self._circuit.failed()
 
-    def _let_go(self, client: Any, fault: ServerFault) -> None:
+    def _drop(self, client: Any, fault: ServerFault) -> None:
         if self._client is client and self._link is not None:
             self._lost = fault
             self._link.ended.set()
 
-    def _turn(self, state: State, fault: ServerFault | None) -> None:
-        """Go over to a state and wake who waits for it; a closed connection stays closed."""
+    def _set_state(self, state: State, fault: ServerFault | None) -> None:
+        """Set the state and wake all waiters; a closed connection stays closed."""
         if self.state == "closed":
             return
         self.state, self.fault = state, fault
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    async def _tell(self, work: Awaitable[None]) -> None:
+    async def _notify(self, work: Awaitable[None]) -> None:
         try:
             await work
         except Exception as error:

@@ -16,17 +16,21 @@ _CLOSED: Final = ("BrokenResourceError", "ClosedResourceError", "EndOfStream")
 _LONGEST: Final = 500
 #: Faults that a retry cannot fix.
 _LASTING: Final = frozenset(
-    ("command_not_found", "variable_missing", "sandbox_required", "sandbox_failed", "sdk_missing", "invalid_url")
+    (
+        *("command_not_found", "not_installed", "untrusted", "variable_missing"),
+        *("sandbox_required", "sandbox_failed", "sdk_missing", "invalid_url"),
+    )
 )
 
 
 class ServerFault(Exception):
-    """A server cannot be used: `reason` says why, `code` is stable."""
+    """A server cannot be used: `reason` says why, `advice` what to do next if that is known, `code` is stable."""
 
-    def __init__(self, code: str, reason: str) -> None:
+    def __init__(self, code: str, reason: str, advice: str = "") -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
+        self.advice = advice
 
     @property
     def may_pass(self) -> bool:
