@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 
 if TYPE_CHECKING:
     from amplifier_core.models import ModuleInfo
-    from amplifier_core.validation.base import ValidationResult
+    from amplifier_core.validation.base import ValidationCheck, ValidationResult
 
 logger = logging.getLogger(__name__)
 
@@ -200,12 +201,28 @@ MODULE_FAILURE_REASONS = frozenset(
 _ENTRY_POINT_CHECKS = frozenset({"mount_exists", "mount_signature", "on_session_ready_async"})
 
 
-class ModuleValidationError(Exception):
-    """A module was found but must not be used; `reason_code` is the reason in machine-readable form."""
+#: Marks the log records about a module that cannot be loaded, for apps that report it in their own words.
+LOAD_FAILURE = {"is_load_failure": True}
 
-    def __init__(self, message: str, *, reason_code: str = "validation_failed") -> None:
+
+class ModuleValidationError(Exception):
+    """A module was found but must not be used; `reason_code` is the reason in machine-readable form.
+
+    `checks` are the failed checks and `path` is the place of the module, if it was checked.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason_code: str = "validation_failed",
+        checks: Sequence[ValidationCheck] = (),
+        path: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.reason_code = reason_code
+        self.checks = tuple(checks)
+        self.path = path
 
 
 class NotFoundError(ValueError):
@@ -236,4 +253,6 @@ def validation_error(module_id: str, result: ValidationResult, hint: str = "") -
     return ModuleValidationError(
         f"Module '{module_id}' failed validation: {result.summary()}. Errors: {listed}{hint}",
         reason_code="invalid_entry_point" if entry_point else "validation_failed",
+        checks=failed,
+        path=result.module_path,
     )
