@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.app import current_app
 from amplifier_app_cli.ui.streams import is_about_stdout
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -66,7 +67,7 @@ def _known(error: Exception) -> Failure | None:
     if isinstance(error, FoundationError):
         failures = getattr(error, "failures", None)
         if error.code == "modules_missing" and failures:
-            listed = "\n".join(f"  - {failure}" for failure in failures)
+            listed = "\n".join(_listed(error, failures))
             hint = "" if getattr(error, "is_fatal", False) else "\nrun with --allow-missing-modules to leave them out"
             return Failure(error.code, f"modules could not be loaded:\n{listed}{hint}", exits.MODULES)
         return Failure(error.code, str(error), exit_code_of(error))
@@ -78,6 +79,16 @@ def _known(error: Exception) -> Failure | None:
     if _is_of(error, "amplifier_kit.log.files", "SessionLogBusy"):
         return Failure("session_busy", str(error), exits.FAILURE)
     return None
+
+
+def _listed(error: Exception, failures: list[str]) -> Iterator[str]:
+    """Yield a line for each failed module, and below it where it is, how to fix it and, with -v, its own frames."""
+    known = getattr(error, "modules", ())
+    is_verbose = current_app().is_verbose
+    for number, failure in enumerate(failures):
+        yield f"  - {failure}"
+        if known:
+            yield from (f"    {line}" for line in (*known[number].hints, *(known[number].frames if is_verbose else ())))
 
 
 def _is_of(error: Exception, module: str, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundE
 from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 
 if TYPE_CHECKING:
-    from amplifier_core.validation.base import ValidationResult
+    from amplifier_core.validation.base import ValidationCheck, ValidationResult
 
 _GROUP = "amplifier.modules"
 PACKAGE_PREFIX = "amplifier_module_"
@@ -120,12 +121,28 @@ MODULE_FAILURE_REASONS = frozenset(
 _ENTRY_POINT_CHECKS = frozenset({"mount_exists", "mount_signature", "on_session_ready_async"})
 
 
-class ModuleValidationError(Exception):
-    """A module was found but must not be used; `reason_code` is the reason in machine-readable form."""
+#: Marks the log records about a module that cannot be loaded, for apps that report it in their own words.
+LOAD_FAILURE = {"is_load_failure": True}
 
-    def __init__(self, message: str, *, reason_code: str = "validation_failed") -> None:
+
+class ModuleValidationError(Exception):
+    """A module was found but must not be used; `reason_code` is the reason in machine-readable form.
+
+    `checks` are the failed checks and `path` is the place of the module, if it was checked.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason_code: str = "validation_failed",
+        checks: Sequence[ValidationCheck] = (),
+        path: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.reason_code = reason_code
+        self.checks = tuple(checks)
+        self.path = path
 
 
 class NotFoundError(ValueError):
@@ -156,4 +173,6 @@ def validation_error(module_id: str, result: ValidationResult, hint: str = "") -
     return ModuleValidationError(
         f"Module '{module_id}' failed validation: {result.summary()}. Errors: {listed}{hint}",
         reason_code="invalid_entry_point" if entry_point else "validation_failed",
+        checks=failed,
+        path=result.module_path,
     )

@@ -10,7 +10,7 @@ import logging
 from copy import deepcopy
 from typing import Any
 
-from amplifier_core._discovery import module_failure_reason
+from amplifier_core._discovery import LOAD_FAILURE, module_failure_reason
 from amplifier_core._mount import Attempt
 from amplifier_core.bounded_call import call, maybe_await, running_task
 from amplifier_core.data import copy_tree, describe, reason
@@ -139,7 +139,8 @@ class MountWave:
         try:
             await self.mount(kind, entry)
         except Exception as error:
-            logger.error("Failed to load %s '%s': %s", title, entry["module"], reason(error))
+            what = "Failed to load %s '%s': %s"
+            logger.error(what, title, entry["module"], reason(error), exc_info=error, extra=LOAD_FAILURE)
             failure = RuntimeError(f"Cannot initialize without {title}: {reason(error)}")
             failure.module_type = kind  # type: ignore[attr-defined]
             raise failure from error
@@ -211,7 +212,11 @@ class MountWave:
         self.queue.clear_on_session_ready_queue()
 
     async def _report(self, kind: str, entry: dict[str, Any], error: BaseException) -> None:
-        logger.warning("Failed to load %s '%s': %s", kind, entry["module"], reason(error), exc_info=error)
+        what = "Failed to load %s '%s': %s"
+        logger.warning(what, kind, entry["module"], reason(error), exc_info=error, extra=LOAD_FAILURE)
+        known = getattr(self.coordinator, "module_failures", None)  # another coordinator class may have none
+        if known is not None:
+            known.append((kind, entry, error))
         payload = {
             "module_type": kind,
             "module_id": entry["module"],

@@ -143,8 +143,10 @@ def call(
         raise DeadlineExceeded(f"timeout after {watch.seconds:g} s") from failure
     if isinstance(failure, asyncio.CancelledError):
         raise ForeignCancelled from failure
+    if isinstance(failure, Exception):
+        raise failure  # with its own cause
     if failure is not None:
-        raise failure if isinstance(failure, Exception) else ForeignError(failure) from failure
+        raise ForeignError(failure) from failure
     return outcome
 
 

@@ -79,6 +79,8 @@ class ModuleCoordinator:
         self._policies: list[RegisteredPolicy] = []
         #: The id of the module that mounted each object, in the shape of `mount_points`.
         self._mounted_by: dict[str, Any] = {"orchestrator": None, "context": None, "providers": {}, "tools": {}}
+        #: The modules that failed to load or to mount: kind, entry of the plan, and error.
+        self.module_failures: list[tuple[str, dict[str, Any], BaseException]] = []
         self._log_pipe = LogPipe()
         self._ledger = Ledger(self)
         self._fragments = Fragments(self._hooks, self._ledger)

@@ -10,13 +10,13 @@ import importlib
 import logging
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from inspect import iscoroutinefunction
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from amplifier_core._discovery import (
+    LOAD_FAILURE,
     MODULE_FAILURE_REASONS,
     ModuleValidationError,
     NotFoundError,
@@ -71,7 +71,8 @@ class _Loaded:
         self.ready_is_sync = callable(ready) and not iscoroutinefunction(ready)
         self.ready: Ready | None = ready if callable(ready) and not self.ready_is_sync else None
         if self.ready_is_sync:
-            logger.warning("Module '%s' defines on_session_ready() as sync — must be async. Skipping.", module_id)
+            what = "Module '%s' defines on_session_ready() as sync — must be async. Skipping."
+            logger.warning(what, module_id, extra={"module_file": getattr(module, "__file__", None)})
         if self.ready is not None:
             separate_deferred_lists(module, mount, self.ready)
             _mark_ready(mount, module_id, self.ready)
@@ -126,7 +127,7 @@ class ModuleLoader:
             if loaded.path is not None or wave is not None:
                 structure = self._check_structure(module_id, loaded, wave)
         except Exception as error:
-            logger.error("Failed to load module '%s': %s", module_id, describe(error))
+            logger.error("Failed to load module '%s': %s", module_id, describe(error), extra=LOAD_FAILURE)
             raise
         self._loaded[module_id] = loaded
         return self._bound(module_id, loaded, config or {}, wave, structure)
@@ -159,10 +160,11 @@ class ModuleLoader:
             return known or self._load_installed(module_id)
         try:
             path = await self._resolve(resolver, module_id, source_hint)
-        except SourceNotFoundError:
-            with suppress(NotFoundError):
+        except SourceNotFoundError as missing:
+            try:
                 return known or self._load_installed(module_id)
-            raise
+            except NotFoundError as error:
+                raise missing from error  # which names the nearest module
         if known is not None:
             if path != known.path and (known.path is None or path.resolve() != known.path.resolve()):
                 raise ImportError(f"Refusing to load '{module_id}' from {path}: it is already loaded from {known.path}")
@@ -275,9 +277,11 @@ class ModuleLoader:
             # An entry point may give mount() another name, or belong to no module.
             ready = getattr(loaded.module, "on_session_ready", None)
             validator.check_structure(SimpleNamespace(mount=loaded.mount, on_session_ready=ready), result)
-            if loaded.path is None:  # installed modules: a wrong on_session_ready() is skipped and reported, not fatal
-                result.checks = [check for check in result.checks if check.name != "on_session_ready_async"]
             _checked[kind, str(where)] = loaded.mount, result
+        if wave is not None or loaded.path is None:
+            # A session runs without a wrong on_session_ready(): it is skipped, or fails when it is called.
+            checks = [check for check in result.checks if check.name != "on_session_ready_async"]
+            result = ValidationResult(kind, str(where), checks)
         if not result.passed:
             raise validation_error(module_id, result)
         return result

@@ -6,6 +6,7 @@ import logging
 import sys
 from typing import TextIO
 
+from amplifier_app_cli.app import current_app
 from amplifier_app_cli.ui.plain import plain
 
 
@@ -38,20 +39,43 @@ def complain(code: int, message: str) -> int:
 
 
 class _Warnings(logging.Handler):
-    """Show every message once, without its traceback."""
+    """Show every message once, with the place in a module's code that failed; with -v also the lines around it."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "is_load_failure", False):
+            return  # the session reports it once, with how to fix it
         try:
             text = record.getMessage()
         except Exception:  # a message whose arguments do not fit it
             text = str(record.msg)
         if text not in self._shown:
             self._shown.add(text)
-            say(f"amplifier: {text}")
+            say("\n".join((f"amplifier: {text}{_place(record)}", *_frames(record))))
+
+
+def _place(record: logging.LogRecord) -> str:
+    """Return where a module's own code failed, if it did and the message does not say it."""
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        file = getattr(record, "module_file", None)
+        return f" ({file})" if file else ""
+    from amplifier_foundation.tracebacks import location
+
+    place = location(error)
+    return f" ({place})" if place and place not in record.getMessage() else ""
+
+
+def _frames(record: logging.LogRecord) -> list[str]:
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None or not current_app().is_verbose:
+        return []
+    from amplifier_foundation.tracebacks import frame_lines
+
+    return frame_lines(error)
 
 
 def show_warnings() -> None:

@@ -250,6 +250,7 @@ class SessionSummary(NamedTuple):
     name: str | None
     description: str | None
     bundle: str | None
+    #: The model of the newest answer, or the one that is configured, as `provider/model`; None if neither is known.
     model: str | None
     created: datetime | None
     turn_count: int
@@ -333,7 +334,7 @@ def read_facts(folder: Path | str) -> Facts | None:
         name=_text(data.get("name")),
         description=_text(data.get("description")),
         bundle=(_text(data.get("bundle")) or "").removeprefix("bundle:") or None,
-        model=_text(data.get("model")),
+        model=_text(data.get("last_model")) or _text(data.get("model")),
         created=_text(data.get("created")),
         turn_count=turns if isinstance(turns, int) and 0 <= turns < 1 << 62 else 0,
         parent_id=parent,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.events import MODULE_LOAD_FAILED
-from amplifier_core.plan import SESSION_MODULES, plan_modules
+from amplifier_core.plan import SESSION_MODULES, plan_modules, session_module
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
     from amplifier_core import AmplifierSession
     from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.sessions.module_failures import ModuleFailure
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.trust.store import GivenTrust
+
+logger = logging.getLogger(__name__)
 
 #: Seconds that a hook, and a module's `on_session_ready`, may take; a plan may set others.
 HOOK_TIMEOUT: Final = 30.0
@@ -23,15 +26,17 @@ READY_TIMEOUT: Final = 10.0
 class ModulesMissingError(FoundationError):
     """Modules of the plan could not be loaded; `failures` has one line for each.
 
-    `is_fatal` says that the session cannot run without one of them, even where missing modules are allowed.
+    `is_fatal` says that the session cannot run without one of them, even where missing modules are allowed. `modules`
+    has the error, the place and the fix of each, in the same order, if they are known.
     """
 
     code = "modules_missing"
 
-    def __init__(self, failures: list[str], *, is_fatal: bool = False) -> None:
+    def __init__(self, failures: list[str], *, is_fatal: bool = False, modules: Sequence[ModuleFailure] = ()) -> None:
         super().__init__("; ".join(failures))
         self.failures = failures
         self.is_fatal = is_fatal
+        self.modules = tuple(modules)
 
 
 def live_plan(prepared: Prepared, environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
@@ -152,41 +157,52 @@ async def load_modules(session: AmplifierSession, *, allow_missing: bool) -> Non
     `allow_missing` tolerates missing modules, except the orchestrator, the context and the provider that would answer:
     another provider never takes its place.
     """
-    failures: list[str] = []
-    lost_provider = False
-
-    def on_failure(event: str, data: dict[str, Any]) -> None:
-        nonlocal lost_provider
-        failures.append(f"{data['module_type']} '{data['module_id']}': {data['error']}")
-        lost_provider |= provider_and_model(session.config)[0] == (data.get("instance_id") or data["module_id"])
-
-    session.coordinator.hooks.register(MODULE_LOAD_FAILED, on_failure, name="app-strict")
+    known = session.coordinator.module_failures
+    known.clear()
     try:
         await session.initialize()
     except RuntimeError as error:
-        # The kernel raises for the orchestrator and the context, and reports every other module as an event.
+        # The kernel raises for the orchestrator and the context, and collects the failures of all other modules.
         kind = getattr(error, "module_type", None)
         if kind is None:
             raise
-        others = await _failures_after(session, kind)
-        raise ModulesMissingError([str(error), *failures, *others], is_fatal=True) from error
-    if failures and (lost_provider or not allow_missing):
-        raise ModulesMissingError(failures, is_fatal=lost_provider)
+        entry = session_module(session.config, kind)
+        found = [_failure(kind, entry, error.__cause__ or error), *await _failures_after(session, kind)]
+        failures = [str(error), *(one.text for one in found[1:])]
+        raise ModulesMissingError(failures, is_fatal=True, modules=found) from error
+    if not known:
+        return
+    found = [_failure(*one) for one in known]
+    known.clear()
+    wanted = provider_and_model(session.config)[0]
+    lost_provider = any(
+        one.kind == "provider" and wanted == (one.entry.get("instance_id") or one.entry["module"]) for one in found
+    )
+    if lost_provider or not allow_missing:
+        raise ModulesMissingError([one.text for one in found], is_fatal=lost_provider, modules=found)
+    for one in found:
+        logger.warning("Running without %s", "\n    ".join((one.text, *one.hints)), exc_info=one.error)
 
 
-async def _failures_after(session: AmplifierSession, failed_kind: str) -> list[str]:
+def _failure(kind: str, entry: Mapping[str, Any], error: BaseException) -> ModuleFailure:
+    from amplifier_foundation.sessions.module_failures import ModuleFailure
+
+    return ModuleFailure(kind, entry, error)
+
+
+async def _failures_after(session: AmplifierSession, failed_kind: str) -> list[ModuleFailure]:
     """Return which modules behind the orchestrator or context that failed cannot be loaded either.
 
     The kernel stopped there. Nothing is mounted here, so that a module that fails in `mount()` is not found.
     """
     modules = list(plan_modules(session.config))
     first = 1 + next((place for place, one in enumerate(modules) if one.kind == failed_kind), -1)
-    failures: list[str] = []
+    failures: list[ModuleFailure] = []
     for one in modules[first:]:
         try:
             await session.loader.load(
                 one.module_id, dict(one.entry.get("config") or {}), one.entry.get("source"), session.coordinator
             )
         except (Exception, SystemExit) as error:  # importing a module may raise anything
-            failures.append(f"{one.kind} '{one.module_id}': {str(error) or type(error).__name__}")
+            failures.append(_failure(one.kind, one.entry, error))
     return failures

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplifier_core.events import PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
+from amplifier_core.events import LLM_RESPONSE, PROVIDER_REQUEST, TOOL_POST, TOOL_PRE
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.plan.composed import Composed
@@ -22,7 +22,7 @@ from amplifier_foundation.sessions.plan import provider_and_model
 from amplifier_foundation.sessions.transcript import TRANSCRIPT, Transcript
 from amplifier_foundation.trust.server_credentials import without_server_values
 from amplifier_foundation.usage.account import UsageAccount
-from amplifier_foundation.usage.history import SINCE, facts_at_start
+from amplifier_foundation.usage.history import LAST_MODEL, SINCE, answering_model, facts_at_start
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.guard.redaction.redactor import Redactor
@@ -89,13 +89,18 @@ class SessionRecorder:
         return {**used.facts(), **since}
 
     def connect(self, coordinator: Any) -> None:
-        """Save the conversation before every request and around every tool call."""
+        """Save the conversation before every request and around every tool call, and note the model that answers."""
 
         async def save(event: str, data: dict[str, Any]) -> None:
             await self.save_messages(coordinator.get("context"))
 
         for event in (PROVIDER_REQUEST, TOOL_PRE, TOOL_POST):
             coordinator.hooks.register(event, save, priority=_LAST, name="app-transcript")
+        coordinator.hooks.register(LLM_RESPONSE, self._note_model, priority=_LAST, name="app-model")
+
+    def _note_model(self, event: str, data: dict[str, Any]) -> None:
+        if model := answering_model(data, self._facts.get("provider")):
+            self._facts[LAST_MODEL] = model
 
     def save_record(self, composed: Composed) -> None:
         """Write the composed plan, from which the session is resumed; a different record becomes the backup."""

@@ -35,6 +35,7 @@ from amplifier_foundation.sessions.plan import (
     provider_and_model,
     wants_hash_chain,
 )
+from amplifier_foundation.sessions.python_log import PythonLog
 from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
 from amplifier_foundation.trust.store import GivenTrust
 from amplifier_foundation.usage.budget import SessionBudget
@@ -101,6 +102,7 @@ class SessionRuntime:
         #: Whether the session got as far as having a log; whether it has ended, so that it starts no children.
         self.was_opened = self.is_over = False
         self._log: SessionLog | None = None
+        self._python_log: PythonLog | None = None
         self._release: Callable[[], None] = lambda: None
         code = code_in_project(prepared.composed, prepared.layers, prepared.project, prepared.home.path)
         #: What the user trusts for this run, as it was when it started; None for nothing.
@@ -357,6 +359,8 @@ class SessionRuntime:
         coordinator, prepared = self.session.coordinator, self.prepared
         self._release = hold((*prepared.package_paths, *prepared.modules.values()), prepared.project)
         coordinator.add_log_sink(self._write_log)
+        self._python_log = PythonLog(coordinator)
+        self._python_log.connect()
         for name, value in capabilities_of(self).items():
             coordinator.register_capability(name, value)
         if self.children is not None:
@@ -447,6 +451,8 @@ class SessionRuntime:
         finally:
             self.is_over = True
             self._release()
+            if self._python_log is not None:
+                self._python_log.disconnect()
             if self._log is not None:
                 self._log.close()
                 self._log = None

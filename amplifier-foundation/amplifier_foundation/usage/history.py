@@ -16,6 +16,35 @@ if TYPE_CHECKING:
 
 #: When counting began in a session that had been used before; only the log has what is older.
 SINCE: Final = "since"
+#: The key of session metadata with the model of the newest answer, as `provider/model`.
+LAST_MODEL: Final = "last_model"
+
+
+def answering_model(data: Mapping[str, Any], planned: object) -> str | None:
+    """Return the model of an `llm:response` as `provider/model`; None if the call failed or names no model.
+
+    `planned` is the provider in the plan: its id there is used instead of the name under which it answers.
+    """
+    model, name = data.get("model"), str(data.get("provider") or "")
+    if not isinstance(model, str) or not model or data.get("status") == "error":
+        return None
+    if isinstance(planned, str) and planned.removeprefix("provider-") == name:
+        name = planned
+    return f"{name}/{model}" if name else model
+
+
+def logged_model(folder: Path, planned: object) -> str | None:
+    """Return the model of the newest answer in a session's log; None without one, or if the log cannot be read."""
+    from amplifier_kit.log.reader import read_log
+
+    found = None
+    try:
+        for line in read_log(folder, on_torn=lambda torn: None):
+            if line.event == LLM_RESPONSE:
+                found = answering_model({**line.data, "status": line.get("status")}, planned) or found
+    except OSError:
+        pass
+    return found
 
 
 def record_of(line: LogLine) -> UsageRecord | None:

@@ -132,7 +132,7 @@ class Recorder:
         )
         self._coordinator.log("WARNING", message, component="hook", module=_NAME)
         if not self._coordinator.parent_id:  # the config of a child is its parent's
-            logger.warning("hooks-logging: %s", message)
+            logger.warning("hooks-logging: %s", message, extra={"is_in_session_log": True})
 
 
 def _fields(data: Any) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amplifier_kit.engine.usage import UsageRecord
@@ -28,9 +29,48 @@ def found_session(app: App, text: str) -> tuple[SessionStore, SessionSummary]:
     return store, session
 
 
+class Family:
+    """The child sessions below each of some sessions."""
+
+    def __init__(self, sessions: Iterable[SessionSummary]) -> None:
+        self._below: dict[tuple[Path, str], list[SessionSummary]] = {}
+        for one in sessions:
+            if one.is_child and one.parent_id:
+                self._below.setdefault((one.place, one.parent_id), []).append(one)
+
+    def metadata(self, session: SessionSummary) -> dict[str, Any]:
+        """Return the metadata of a session with what its children used in its `usage`, and its own in `own_usage`.
+
+        A turn that runs or was interrupted counts as far as the log goes.
+        """
+        from amplifier_foundation.sessions.metadata import current_metadata
+
+        metadata = current_metadata(session.folder)
+        children = list(self._descendants(session))
+        if not children:
+            return metadata
+        own = _usage(metadata)
+        total = UsageRecord.of_facts(own)
+        for child in children:
+            total += UsageRecord.of_facts(current_metadata(child.folder).get("usage"))
+        since = {"since": own["since"]} if "since" in own else {}
+        return {**metadata, "usage": {**total.facts(), **since}, "own_usage": own}
+
+    def _descendants(self, session: SessionSummary) -> Iterator[SessionSummary]:
+        seen, todo = {(session.place, session.id)}, [session]
+        while todo:
+            one = todo.pop()
+            for child in self._below.get((one.place, one.id), ()):
+                if (key := (child.place, child.id)) not in seen:
+                    seen.add(key)
+                    todo.append(child)
+                    yield child
+
+
 def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that a list knows of a session, for programs."""
+    """Return all that a list knows of a session, for programs; the metadata are those of a `Family`."""
     usage = _usage(metadata)
+    own = metadata.get("own_usage", usage)
     return {
         "id": session.id,
         "name": session.name,
@@ -43,9 +83,11 @@ def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str,
         "first_prompt": session.first_prompt,
         "bundle": session.bundle,
         "provider": _provider(metadata),
-        "model": session.model,
+        "model": model_text(session, metadata),
         "cost_usd": usage.get("cost_usd"),
         "usage": usage or None,
+        "own_cost_usd": own.get("cost_usd"),
+        "own_usage": own or None,
         "parent_id": session.parent_id,
         "is_child": session.is_child,
         "is_fork": is_fork(session),
@@ -55,11 +97,16 @@ def record_of(session: SessionSummary, metadata: Mapping[str, Any]) -> dict[str,
     }
 
 
-def model_text(session: SessionSummary, metadata: Mapping[str, Any], *, is_short: bool = False) -> str | None:
-    """Return the model of a session; of one that names none, the provider whose default it was."""
+def model_text(session: SessionSummary, metadata: Mapping[str, Any]) -> str | None:
+    """Return the model that answered last; before the first answer, the model or the provider that is configured."""
+    if session.model:
+        return session.model
     provider = _provider(metadata)
-    default = "" if is_short else " (default)"
-    return session.model or (f"{provider}{default}" if provider else None)
+    if metadata.get("usage"):  # of an older version, whose metadata do not name the model
+        from amplifier_foundation.usage.history import logged_model
+
+        return logged_model(session.folder, provider) or provider
+    return provider
 
 
 def is_fork(session: SessionSummary) -> bool:

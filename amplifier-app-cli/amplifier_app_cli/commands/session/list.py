@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from amplifier_app_cli.app import App
     from amplifier_app_cli.children.endings import EndingReader
+    from amplifier_app_cli.commands.session.facts import Family
     from amplifier_foundation.sessions.metadata import SessionSummary
 
     #: The folder of a project's sessions, which all of them share, and the id: quicker than a path for each.
@@ -52,17 +53,19 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
     """
     if project is not None and (all_projects or tree):
         raise click.UsageError(f"--project and {'--all-projects' if all_projects else '--tree ID'}: give one of them")
+    from amplifier_app_cli.commands.session.facts import Family
     from amplifier_foundation.paths import expanded
     from amplifier_foundation.sessions.store import SessionStore
 
     app = current_app()
     store = SessionStore(app.home)
     where = app.project if project is None else expanded(project).resolve()
-    found = store.list(where, all_projects=all_projects, tree_of=tree or None, include_children=tree is not None)
+    everyone = store.list(where, all_projects=all_projects, tree_of=tree or None, include_children=True)
+    found = everyone if tree is not None else [session for session in everyone if not session.is_child]
     warnings = store.warnings
     if tree is None:
         shown = found[: limit or None]
-        _print_rows(shown, found, all_projects, as_json)
+        _print_rows(shown, found, Family(everyone), all_projects, as_json)
     else:
         found_roots = roots_of(found)
         shown = found_roots[: limit or None]
@@ -72,7 +75,9 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
     _say_what_is_missing(app, len(shown), len(found), all_projects or tree == "", where)
 
 
-def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_project: bool, as_json: bool) -> None:
+def _print_rows(
+    shown: list[SessionSummary], found: list[SessionSummary], family: Family, with_project: bool, as_json: bool
+) -> None:
     from amplifier_app_cli.commands.session.facts import (
         cost_text,
         model_text,
@@ -82,9 +87,8 @@ def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_p
         when,
         when_short,
     )
-    from amplifier_foundation.sessions.metadata import load_metadata
 
-    facts = {session.folder: load_metadata(session.folder).data for session in shown}
+    facts = {session.folder: family.metadata(session) for session in shown}
     if as_json:
         from amplifier_app_cli.ui.records import print_json
 
@@ -105,7 +109,7 @@ def _print_rows(shown: list[SessionSummary], found: list[SessionSummary], with_p
             session.turn_count,
             cost_text(facts[session.folder]),
             session.bundle or "-",
-            model_text(session, facts[session.folder], is_short=width is not None) or "-",
+            model_text(session, facts[session.folder]) or "-",
             title(session),
             *([session.project or "-"] if with_project else []),
         ]
@@ -147,13 +151,16 @@ def roots_of(sessions: Sequence[SessionSummary]) -> list[SessionSummary]:
 def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummary], as_json: bool) -> None:
     """Print trees of sessions, one for each root."""
     from amplifier_app_cli.children.endings import EndingReader
+    from amplifier_app_cli.commands.session.facts import Family
 
-    below, words = _below(sessions), EndingReader()
+    below, words, family = _below(sessions), EndingReader(), Family(sessions)
     if as_json:
         from amplifier_app_cli.ui.records import print_json
 
         all_roots = roots_of(sessions)
-        print_json({"sessions": [_tree_record(root, below, set(), words) for root in roots], "total": len(all_roots)})
+        print_json(
+            {"sessions": [_tree_record(root, below, set(), words, family) for root in roots], "total": len(all_roots)}
+        )
         return
     from amplifier_app_cli.commands.session.facts import short_ids
     from amplifier_app_cli.ui.layout import terminal_width
@@ -163,10 +170,10 @@ def print_tree(roots: Sequence[SessionSummary], sessions: Sequence[SessionSummar
     for root in roots:
         for branch, session in _walk(root, below):
             if width is None:
-                about = _described(session, session.id, words, is_short=False)
+                about = _described(session, session.id, words, family, is_short=False)
                 click.echo(branch + " ".join(part for part in (about.before, about.said, about.after[0]) if part))
             else:
-                click.echo(_fitted(branch, _described(session, ids[session.id], words, is_short=True), width))
+                click.echo(_fitted(branch, _described(session, ids[session.id], words, family, is_short=True), width))
 
 
 class _Description(NamedTuple):
@@ -227,16 +234,17 @@ def _ending(session: SessionSummary, words: EndingReader) -> str | None:
     return ending.word if ending is not None else None
 
 
-def _described(session: SessionSummary, shown: str, words: EndingReader, *, is_short: bool) -> _Description:
+def _described(
+    session: SessionSummary, shown: str, words: EndingReader, family: Family, *, is_short: bool
+) -> _Description:
     """Return the line about a session; `shown` is printed as its id.
 
     Of a child the agent and its task come first; for a person its id is last, since it says the least.
     """
     from amplifier_app_cli.commands.session.facts import cost_text, is_fork, title, when, when_short
     from amplifier_app_cli.ui.layout import counted, shortened, single_line
-    from amplifier_foundation.sessions.metadata import current_metadata
 
-    facts = current_metadata(session.folder)
+    facts = family.metadata(session)
     moment = when_short(session.updated) if is_short else when(session.updated)
     numbers = f"{moment} {counted(session.turn_count, 'turn')} {cost_text(facts)}"
     # What a child inherits of its parent's conversation says nothing about the child.
@@ -253,12 +261,15 @@ def _described(session: SessionSummary, shown: str, words: EndingReader, *, is_s
 
 
 def _tree_record(
-    session: SessionSummary, below: dict[_Key, list[SessionSummary]], seen: set[_Key], words: EndingReader
+    session: SessionSummary,
+    below: dict[_Key, list[SessionSummary]],
+    seen: set[_Key],
+    words: EndingReader,
+    family: Family,
 ) -> dict[str, Any]:
     from amplifier_app_cli.commands.session.facts import record_of
-    from amplifier_foundation.sessions.metadata import current_metadata
 
     seen.add(_key(session))
     further = [one for one in below.get(_key(session), ()) if _key(one) not in seen]
-    record = {**record_of(session, current_metadata(session.folder)), "end": _ending(session, words)}
-    return {**record, "children": [_tree_record(one, below, seen, words) for one in further]}
+    record = {**record_of(session, family.metadata(session)), "end": _ending(session, words)}
+    return {**record, "children": [_tree_record(one, below, seen, words, family) for one in further]}

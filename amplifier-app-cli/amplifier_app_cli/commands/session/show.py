@@ -11,6 +11,7 @@ import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.session.facts import (
+    Family,
     cost_text,
     found_session,
     is_fork,
@@ -27,7 +28,7 @@ from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
 from amplifier_foundation.sessions.cleanup import folder_bytes
 from amplifier_foundation.sessions.log import is_running
-from amplifier_foundation.sessions.metadata import SessionSummary, current_metadata, load_record
+from amplifier_foundation.sessions.metadata import SessionSummary, load_metadata, load_record
 from amplifier_foundation.sessions.store import SessionStore
 from amplifier_foundation.sessions.transcript import load_history
 from amplifier_foundation.sessions.turns import starts_turn
@@ -83,9 +84,10 @@ def show(session: str, with_transcript: bool, as_json: bool) -> None:
 
 
 def _known(store: SessionStore, session: SessionSummary) -> _Known:
-    metadata = current_metadata(session.folder)
+    tree = store.list(tree_of=session)
+    metadata = Family(tree).metadata(session)
     problems = [text for text in (session.damaged, session.warning) if text]
-    family = [one for one in store.list(tree_of=session) if one.parent_id == session.id]
+    family = [one for one in tree if one.parent_id == session.id]
     family.sort(key=lambda one: (one.created or one.updated, one.id))
     problems += store.warnings
     made_of, problem = load_record(session.folder)
@@ -117,7 +119,7 @@ def _record(known: _Known) -> dict[str, Any]:
         **record_of(known.session, known.metadata),
         "state": known.state,
         "bytes": known.size,
-        "metadata": known.metadata,
+        "metadata": load_metadata(known.session.folder).data,
         "made_of": known.made_of,
         "children": [one.id for one in known.children],
         "forks": [one.id for one in known.forks],
@@ -148,6 +150,7 @@ def _lines(known: _Known) -> Iterator[str]:
         "Model": model_text(session, known.metadata),
         "Used": _used(known.metadata),
         "Cost": _cost(known.metadata),
+        "  Without children": _cost({"usage": known.metadata.get("own_usage")}),
         **_parts(known.made_of),
         **_relations(known),
     }

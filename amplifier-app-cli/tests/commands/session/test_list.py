@@ -57,13 +57,48 @@ def test_json_has_everything_in_full(give: Give, made: Made, project: Path) -> N
     assert expected.items() <= record.items()
 
 
-def test_a_model_without_a_name(give: Give, made: Made) -> None:
-    """A session that left the model to its provider has none for programs; people see whose default it was."""
-    made(ONE, "hello", provider="provider-mock", model=None)
-    (record,) = json.loads(give("list", "--format", "json").stdout)["sessions"]
-    assert (record["provider"], record["model"]) == ("provider-mock", None)
-    assert "provider-mock (default)" in give("list").stdout
-    assert "provider-mock (default)" in give("show", ONE).stdout
+def test_the_model_is_the_one_that_answered(give: Give, made: Made) -> None:
+    """The model of the newest answer is shown; before the first answer, the model or provider that is configured."""
+    made(ONE, "hello", provider="provider-mock", model="provider-mock/planned", last_model="provider-mock/answered")
+    made(TWO, "hello", age=60, provider="provider-mock", model=None)
+    records = json.loads(give("list", "--json").stdout)["sessions"]
+    assert [record["model"] for record in records] == ["provider-mock/answered", "provider-mock"]
+    assert "provider-mock/answered" in give("list").stdout
+    assert json.loads(give("show", ONE, "--json").stdout)["model"] == "provider-mock/answered"
+    assert "(default)" not in give("show", TWO).stdout
+
+
+def test_a_run_records_the_model_that_answers(amplifier: Amplifier) -> None:
+    """A session whose plan names no model has that of its answers, and so has one whose metadata do not say it."""
+    assert amplifier("run", "hello").returncode == 0
+    [record] = json.loads(amplifier("session", "list", "--json").stdout)["sessions"]
+    assert record["model"] == "provider-mock/mock-model"
+    file = Path(record["folder"], "metadata.json")
+    metadata = json.loads(file.read_text(encoding="utf-8"))
+    assert metadata.pop("last_model") == "provider-mock/mock-model"
+    file.write_text(json.dumps(metadata), encoding="utf-8")
+    assert json.loads(amplifier("session", "list", "--json").stdout)["sessions"][0]["model"] == record["model"]
+
+
+def test_costs_include_children(give: Give, made: Made) -> None:
+    """Lists, trees and details add what the children used, at any depth; forks count for themselves."""
+    made(ONE, "hello", usage={"input_tokens": 7, "cost_usd": "0.10"})
+    made("c1", "task", parent_id=ONE, agent_name="a", usage={"input_tokens": 20, "cost_usd": "0.20"})
+    made("c2", "task", parent_id="c1", agent_name="b", usage={"input_tokens": 300, "cost_usd": "0.40"})
+    made("fork", "hello", age=60, parent_id=ONE, forked_from_turn=1, usage={"input_tokens": 9, "cost_usd": "9"})
+    total = {"input_tokens": 327, "cost_usd": "0.70"}
+    expected = {"usage": total, "cost_usd": "0.70", "own_cost_usd": "0.10"}
+    expected["own_usage"] = {"input_tokens": 7, "cost_usd": "0.10"}
+    listed = json.loads(give("list", "--json").stdout)["sessions"]
+    [tree] = json.loads(give("list", "--json", "--tree").stdout)["sessions"]
+    shown = json.loads(give("show", ONE, "--json").stdout)
+    for record in (listed[0], tree, shown):
+        assert expected.items() <= record.items()
+    assert (listed[1]["id"], listed[1]["cost_usd"]) == ("fork", "9")
+    assert tree["children"][0]["cost_usd"] in ("0.60", "9")
+    assert "$0.7000" in give("list").stdout
+    text = give("show", ONE).stdout
+    assert re.search(r"Cost: +\$0\.7000\n +Without children: +\$0\.1000\n", text), text
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Run tool calls so that every one of them gets a result, whatever happens.
 
-Each call passes `tool:pre`, the policies of the session, the tool itself with its timeout (`LoopConfig.timeout_of`),
-and `tool:post` or `tool:error`, all in one span. Injections of hooks wait until the results are stored: nothing may
-come between a call and its result.
+Each call passes `tool:pre`, the check against the tool's schema, the policies of the session, the tool itself with its
+timeout (`LoopConfig.timeout_of`), and `tool:post` or `tool:error`, all in one span. Injections of hooks wait until the
+results are stored: nothing may come between a call and its result.
 
 A person who is asked about a call may change its input. An approval system can only say yes or no, so it denies the
 input it asked about and offers the capability `approval.edited_input`: a function that takes the id of the call and
@@ -38,6 +38,7 @@ from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.monitor import TurnMonitor
 from amplifier_kit.engine.loop.reply import Call
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
+from amplifier_kit.engine.loop.tool_input import find_mismatch
 from amplifier_kit.engine.pairing import tool_result
 from amplifier_kit.engine.tasks import GRACE, TimedOut, cancel_and_wait, dispatched, run_bounded, run_to_end, start
 from amplifier_kit.guard.authorization import action_of, question_of
@@ -297,6 +298,7 @@ class ToolRunner:
         running.is_denial_reported = False
         try:
             running.payload["tool_input"] = await self._pass_hooks(running)
+            _check_input(running)
             await self._ask_policies(running)
         except CallFailed as denial:
             edited = await self._edited_input(running.call.id)
@@ -367,12 +369,15 @@ class ToolRunner:
             raise CallFailed("timeout", message, f"Error: {message}; it may or may not have taken effect") from None
         except Exception as error:
             message = reason(error)
+            logger.warning("Tool '%s' raised %s: %s", name, type(error).__name__, message, exc_info=error)
             raise CallFailed(type(error).__name__, message, f"Error executing tool: {message}") from error
         finally:
             if cancellation is not None:
                 cancellation.register_tool_complete(call_id)
         if isinstance(returned, ToolResult):
             return returned
+        if returned is None:
+            logger.warning("Tool '%s' returned None instead of a ToolResult: its execute() lacks a return", name)
         dump = getattr(returned, "model_dump", None)
         return ToolResult(output=dump() if callable(dump) else returned)
 
@@ -451,6 +456,14 @@ def _result_of(task: asyncio.Task[CallResult], call: Call) -> CallResult:
         return task.result()
     logger.error("Call %s of tool '%s' failed: %s", call.id, call.name, reason(error), exc_info=error)
     return CallResult(call, f"Error executing tool: {reason(error)}", True)
+
+
+def _check_input(running: RunningCall) -> None:
+    """Raise CallFailed when the input does not match the schema of the tool; no person is asked about such a call."""
+    mismatch = find_mismatch(running.tool, running.tool_name, running.payload["tool_input"])
+    if mismatch is not None:
+        what = f"the input of tool '{running.tool_name}' does not match its schema: {mismatch}"
+        raise CallFailed("invalid_input", what, f"Error: {what}. The tool was not run; correct the input")
 
 
 def _display_name(running: RunningCall) -> str:
