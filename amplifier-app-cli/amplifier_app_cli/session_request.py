@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer
     from amplifier_foundation.plan.prepare import Options
     from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.policy.modes import RunPermissions
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.settings.settings import Settings
+    from amplifier_kit.guard.policy.rules import Rule
 
 _SAFE_MODE: Final = "safe mode: the minimal bundle, without your settings, modules, hooks, agents and tools"
 
@@ -40,6 +42,14 @@ class SessionRequest(NamedTuple):
     images: tuple[Path, ...] = ()
     #: A file with the JSON schema that the answer must match.
     output_schema: str | None = None
+    permission_mode: str | None = None
+    #: Rules for this run, as text without their verdict.
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    #: Folders that count as part of the project.
+    add_dirs: tuple[Path, ...] = ()
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
 
     def options(self, app: App, settings: Settings) -> Options:
         """Return what the library needs to prepare the session."""
@@ -70,6 +80,8 @@ class PreparedSession(NamedTuple):
     provider_line: str
     #: What the user should know.
     notes: tuple[str, ...]
+    #: The permission mode and the rules for this run.
+    run: RunPermissions
 
 
 async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
@@ -83,7 +95,7 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
         prepared = await prepare(request.options(app, settings))
         prepared, line = _with_provider(request, prepared, settings)
         notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
-        return PreparedSession(prepared, None, settings, line, notes)
+        return PreparedSession(prepared, None, settings, line, notes, _run_permissions(request, None, settings))
     from amplifier_foundation.sessions.prepare_saved import prepare_saved
     from amplifier_foundation.sessions.resume import load_session
     from amplifier_foundation.sessions.store import SessionStore
@@ -93,7 +105,32 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     options = request.options(app, settings)
     prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
     prepared, line = _with_provider(request, prepared, settings)
-    return PreparedSession(prepared, saved, settings, line, (*saved.notes, *prepared.warnings))
+    run = _run_permissions(request, saved, settings)
+    return PreparedSession(prepared, saved, settings, line, (*saved.notes, *prepared.warnings), run)
+
+
+def _run_permissions(request: SessionRequest, saved: SavedSession | None, settings: Settings) -> RunPermissions:
+    """Return the permission mode and the rules for a run; raises PermissionModeError."""
+    from amplifier_foundation.policy.modes import RunPermissions, parse_mode
+
+    chosen, by = None, dict[str, Any]()
+    if request.permission_mode is not None:
+        from amplifier_foundation.approvals.answered_by import person_at
+
+        chosen, by = parse_mode(request.permission_mode), dict(person_at("--permission-mode"))
+    known = saved.metadata if saved is not None else None
+    return RunPermissions.starting(chosen, by, known, settings, _rules(request), request.add_dirs)
+
+
+def _rules(request: SessionRequest) -> list[Rule]:
+    """Return the rules of --allow and --deny."""
+    if not (request.allow or request.deny):
+        return []
+    from amplifier_kit.guard.policy.rule_text import parse_rule_text
+
+    given = [("--allow", parse_rule_text(text, "allow")) for text in request.allow]
+    given += [("--deny", parse_rule_text(text, "deny")) for text in request.deny]
+    return [replace(rule, where=option) for option, rule in given]
 
 
 def _load_keys(app: App) -> None:

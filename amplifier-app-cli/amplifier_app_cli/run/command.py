@@ -19,6 +19,25 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FORMATS: Final = ("text", "json", "json-trace", "stream-json")
 
+#: The names of permission modes, as `MODES` of the foundation has them: imported, they would delay every help text.
+_MODES: Final = ("ask", "accept-edits", "auto", "read-only")
+
+
+def _check_rules(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Check the rules of --allow and --deny; raises BadParameter."""
+    if not texts:
+        return ()
+    from amplifier_kit.guard.policy.rule_text import parse_rule_text
+    from amplifier_kit.guard.policy.rules import RuleError
+
+    for text in texts:
+        try:
+            parse_rule_text(text, "allow" if option.name == "allow" else "deny")
+        except RuleError as error:
+            raise click.BadParameter(str(error), context, option) from error
+    return texts
+
+
 _OPTIONS = (
     click.option("-p", "--provider", help="Provider that answers: a name of the bundle's or settings' list."),
     click.option("-m", "--model", help="Model of that provider."),
@@ -54,6 +73,18 @@ _OPTIONS = (
         help="Stop calling models and tools after that many seconds; waiting for you counts.",
     ),
     click.option("--max-tool-calls", type=click.IntRange(0), help="Call tools at most that often in this run."),
+    click.option(
+        "--permission-mode",
+        type=click.Choice(_MODES),
+        help="What is done without asking: nothing more than the rules allow, edits of files, also commands in the "
+        "sandbox, or only reading.",
+    ),
+    click.option(
+        "--allow", multiple=True, metavar="RULE", callback=_check_rules, help="Allow what RULE says, for this run."
+    ),
+    click.option(
+        "--deny", multiple=True, metavar="RULE", callback=_check_rules, help="Deny what RULE says, for this run."
+    ),
     click.option("--safe-mode", is_flag=True, help="Ignore your settings, modules, hooks and tools."),
     click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
     click.option("-v", "--verbose", is_flag=True, help="Show files, modules and timings."),
