@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,13 +13,18 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.chat.answer import AnswerView
 from amplifier_app_cli.chat.progress import ChildView, ToolProgress
 from amplifier_app_cli.chat.screen import Screen
+from amplifier_app_cli.chat.shell_line import run_shell_line, shell_line
+from amplifier_app_cli.chat.status import TurnStatus, connecting_servers, joined
 from amplifier_app_cli.chat.steering import Steering, unsent_lines
+from amplifier_app_cli.chat.tool_output import shown_in_full
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.session_app import Outcome, SessionApp
+from amplifier_app_cli.ui.approval.preview import change_of, preview
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.layout import duration, folded, one_line
+from amplifier_app_cli.ui.layout import columns, duration, folded, one_line, shortened
+from amplifier_app_cli.ui.menu import HINT, Menu, Option
 from amplifier_app_cli.ui.plain import plain
-from amplifier_app_cli.ui.spending import usage_line
+from amplifier_app_cli.ui.spending import price_text, usage_line
 from amplifier_foundation.prompt.user_input import UserInput
 
 if TYPE_CHECKING:
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
 _EXIT_WORDS: Final = ("exit", "quit", "/exit", "/quit")
 #: Seconds between two drawings of how long something takes.
 _TICK: Final = 0.5
+#: Rows that a menu leaves to the question above it and to the input.
+_MENU_LEAVES: Final = 10
 
 
 class Conversation:
@@ -48,8 +55,10 @@ class Conversation:
         hooks = self.coordinator.hooks
         self.answer = AnswerView(screen)
         self.answer.connect(hooks)
-        self.progress = ToolProgress(screen, self.scrub)
+        self.progress = ToolProgress(screen, self.scrub, self._changes)
         self.progress.connect(hooks)
+        self.status = TurnStatus(screen, self.scrub, self.coordinator)
+        self.status.connect()
         self.children = LiveTree(self.scrub)
         self.children.connect(hooks)
         self.runtime.account.listeners.append(self.children.count)
@@ -59,6 +68,12 @@ class Conversation:
         self.commands = Commands(self)
         #: Text to put before the next prompt, such as a skill.
         self.preface = ""
+        #: Text to put behind the next prompt, such as the output of a shell command.
+        self.attached = ""
+        #: What the session may do, as the status line between turns says it.
+        self.about: Callable[[], list[str]] = list
+        #: The session to switch to when this chat ends, if any.
+        self.next_session: str | None = None
         #: What `/config` has taken out of the session, by category and name.
         self.switched_off: dict[str, dict[str, Any]] = {}
         #: The input of the running command, which knows what was typed.
@@ -69,6 +84,7 @@ class Conversation:
         self._started = 0.0
         self._question: asyncio.Future[str | None] | None = None
         self._label = ""
+        self._menu = Menu(())
         self._exit_code: int | None = None
         self._wants_to_leave = False
         self._has_no_input = False
@@ -150,15 +166,33 @@ class Conversation:
             self.leave()
         elif self._is_command(stripped):
             self.given = given
-            self._command = asyncio.create_task(self.commands.run(stripped))
-            await asyncio.wait({self._command})
-            self._command = None
+            await self._run_command(self.commands.run(stripped))
+        elif (command := shell_line(stripped)) is not None:
+            await self._run_command(run_shell_line(self, command))
+            if self.screen.has_live_part:
+                self.screen.show("")
         else:
             await self.turn(given)
 
+    async def _run_command(self, run: Coroutine[Any, Any, None]) -> None:
+        """Run what the user started outside of a turn, until it ends or is cancelled."""
+        self._started = time.monotonic()
+        self._command = asyncio.create_task(run)
+        ticking = asyncio.create_task(self._tick())
+        try:
+            await asyncio.wait({self._command})
+        finally:
+            ticking.cancel()
+            command, self._command = self._command, None
+            self._refuse_question()
+            self.progress.clear()
+        if not command.cancelled() and (error := command.exception()) is not None:
+            self.show(self.ink("bad", plain(f"amplifier: {type(error).__name__}: {self.scrub(str(error))}")))
+
     async def turn(self, given: UserInput, pending: Sequence[PendingCall] = ()) -> None:
         """Run one turn and show it, after the pending calls; the chat continues whatever happens."""
-        prompt, self.preface = UserInput.of_data(self.preface) + given, ""
+        prompt = UserInput.of_data(self.preface) + given + UserInput.of_data(self.attached)
+        self.preface = self.attached = ""
         self.steering.start_turn()
         self._started = time.monotonic()
         if self.session.approvals is not None:
@@ -174,6 +208,22 @@ class Conversation:
             self._refuse_question()
         outcome = Outcome.stopped(None) if running.cancelled() else running.result()
         self._close_turn(outcome, was_stopped=stop.over())
+
+    def _changes(self, name: str, tool_input: Any) -> list[str]:
+        """Return the diff that a call of a file tool of the product amounts to; empty for all other calls."""
+        tool = (self.coordinator.get("tools") or {}).get(name)
+        change = change_of(tool) if tool is not None else None
+        return preview(tool_input, self.runtime.prepared.project, change) if change in ("write", "edit") else []
+
+    def show_output(self, number: int | None = None) -> None:
+        """Show an output of a tool in full: the one of that number, counted from the last, or the next one back."""
+        kept = self.progress.outputs
+        output = kept.next() if number is None else kept.at(number)
+        if output is None:
+            self.show(self.ink("dim", "no further output" if len(kept) else "no tool has run yet"))
+            return
+        title, *lines = shown_in_full(output)
+        self.show("\n".join([self.ink("bold", title), *lines]))
 
     def _failure(self, outcome: Outcome) -> str:
         """Return why a turn has no answer, with how to continue; empty if it has one."""
@@ -192,6 +242,7 @@ class Conversation:
     def _close_turn(self, outcome: Outcome, *, was_stopped: bool) -> None:
         ink, failure = self.screen.ink, self._failure(outcome)
         self.progress.clear()
+        self.status.clear()
         self.children.clear(was_stopped=was_stopped)
         if was_stopped or failure:
             self.answer.close()
@@ -241,9 +292,12 @@ class Conversation:
 
     def on_interrupt(self) -> None:
         """Stop what runs; with nothing to stop, ask whether to leave, and leave the second time."""
+        is_asked = self._question is not None
         self._refuse_question()
         if self._stop is not None:
             self.screen.show(self.screen.ink("dim", self._stop.press()))
+        elif is_asked:
+            return  # the command knows that there is no answer
         elif self._command is not None:
             self._command.cancel()
             self.screen.show("stopped")
@@ -252,6 +306,30 @@ class Conversation:
         else:
             self._wants_to_leave = True
             self.screen.show("press Ctrl-C again to leave, or Ctrl-D")
+
+    def on_escape(self) -> None:
+        """Stop what runs, as Ctrl-C does; at the prompt, do nothing."""
+        if self.is_busy:
+            self.on_interrupt()
+
+    def on_expand(self) -> None:
+        """Show the latest output in full; the next time, the one before."""
+        self.show_output()
+
+    def on_move(self, step: int) -> None:
+        """Select another option of the menu."""
+        self._menu.move(step)
+        self.screen.refresh()
+
+    def on_choose(self) -> None:
+        """Answer with the selected option of the menu."""
+        if (option := self._menu.selected) is not None:
+            self.on_line(UserInput.of_typed(option.answer))
+
+    @property
+    def has_menu(self) -> bool:
+        """Return whether a menu is shown."""
+        return bool(self._menu)
 
     def on_end(self, *, is_final: bool) -> None:
         """Leave; at the final end of input a running turn is finished first, else it keeps the chat open."""
@@ -281,6 +359,9 @@ class Conversation:
             self.screen.show(ink("dim", "a turn runs: Ctrl-C stops it"))
         elif self._is_command(stripped):
             self.commands.run_during_turn(stripped)
+        elif shell_line(stripped) is not None:
+            self.steering.next_prompts.append(given)
+            self.screen.show(ink("dim", "runs when the turn has ended"))
         else:
             self.screen.show(ink("dim", one_line(self.steering.take(given), self.screen.width - 1)))
 
@@ -329,13 +410,36 @@ class Conversation:
         """Lend the terminal to another program for the length of a block."""
         return self.screen.lent()
 
-    async def ask(self, label: str, draft: str = "") -> str | None:
-        """Return the answer to a question, prefilled with `draft`; None if there is no answer."""
-        # A turn that is being stopped asks no more questions: Ctrl-C in an editor denies as well.
-        if self._has_no_input or self._exit_code is not None or self.coordinator.cancellation.is_cancelled:
+    @property
+    def can_answer(self) -> bool:
+        """Return whether questions are answered: a turn that is being stopped asks no more of them."""
+        return not (self._has_no_input or self._exit_code is not None or self.coordinator.cancellation.is_cancelled)
+
+    @property
+    def has_menus(self) -> bool:
+        """Return whether options can be picked with the arrow keys."""
+        return self.screen.has_live_part
+
+    async def choose(self, title: str, options: Sequence[Option], at: int | None = None) -> str | None:
+        """Let the user pick one of the options, also by a part of its name or its number; None if they do not."""
+        self.show(self.ink("bold", title))
+        if not self.has_menus:
+            self.show("\n".join(f"  {number}. {option.answer}" for number, option in enumerate(options, 1)))
+        typed = await self.ask(self.ink("bold", "which one? "), options=options, at=at)
+        return _picked(typed.strip(), options) if typed is not None and typed.strip() else None
+
+    async def ask(
+        self, label: str, draft: str = "", options: Sequence[Option] = (), at: int | None = None
+    ) -> str | None:
+        """Return the answer to a question, prefilled with `draft`; None if there is no answer.
+
+        `options` are shown as a menu, where the screen has menus; the option `at` is selected to begin with.
+        """
+        if not self.can_answer:
             return None
         self._question = asyncio.get_running_loop().create_future()
         self._label = label
+        self._menu = Menu(options if self.has_menus else (), at)
         self.screen.hide_input(draft)
         try:
             if self.screen.is_broken:
@@ -346,7 +450,7 @@ class Conversation:
                 self.show(self.screen.ink("dim", one_line(plain(f"→ {self.scrub(answer)}"), self.screen.width - 1)))
             return answer
         finally:
-            self._question = None
+            self._question, self._menu = None, Menu(())
             self.screen.restore_input()
 
     def _refuse_question(self) -> None:
@@ -356,20 +460,48 @@ class Conversation:
     # -- the live part --
 
     def _live(self) -> str:
-        if self._stop is None:
-            return ""
-        parts = [self.answer.live, self.progress.live, self.child_view.live, self._status()]
-        return "\n".join(part for part in parts if part)
+        if self._stop is None and self._command is None:
+            return self._idle_status()
+        parts = [self.answer.live, self.progress.live, self.child_view.live]
+        if self._stop is not None or self.progress.running or self._menu:
+            parts.append(self._status())
+        return "\n".join(part for part in (*parts, self._shown_menu()) if part)
 
     def _status(self) -> str:
-        """Return the status line: the time, queued inputs, and what Ctrl-C does."""
+        """Return the status line of a turn: the time, what it waits for, queued inputs, and what stops it."""
         token = self.coordinator.cancellation
         state = f"{'stopping' if token.is_cancelled else 'working'} {int(time.monotonic() - self._started)} s"
-        if self._question is not None and not self._question.done():
-            state = "waiting for you"
-        hint = "" if token.is_immediate else "Ctrl-C again stops at once" if token.is_cancelled else "Ctrl-C stops"
-        parts = [part for part in (state, self.steering.badge(), hint) if part]
-        return self.screen.ink("dim", one_line(" · ".join(parts), self.screen.width - 1))
+        waits = self.status.text
+        if self._is_asking:
+            state, waits = "waiting for you", ""
+        hint = "" if token.is_immediate else "Esc again stops at once" if token.is_cancelled else "Esc stops"
+        queued = self.steering.badge()
+        ends = " · ".join(part for part in (queued, HINT if self._menu else "", hint) if part)
+        width = self.screen.width - 1
+        room = width - columns(state) - columns(ends) - 6
+        if waits and room > 0:
+            state += f" · {shortened(waits, room)}"
+        return self.screen.ink("dim", one_line(" · ".join(part for part in (state, ends) if part), width))
+
+    def _shown_menu(self) -> str:
+        if not self._is_asking:
+            return ""
+        rows = max(self.screen.height - _MENU_LEAVES, 3)
+        return "\n".join(self._menu.lines(self.screen.width - 1, rows, self.screen.ink))
+
+    def _idle_status(self) -> str:
+        """Return the status line between turns: what the session may do, and what it has used or how to begin."""
+        if self._exit_code is not None:
+            return ""
+        used = self.usage.session
+        connecting = connecting_servers(self.coordinator)
+        servers = f"connecting MCP servers: {', '.join(connecting)}" if connecting else ""
+        ends = [f"session {price_text(used)}"] if used.answers else ["/help", "Ctrl-D leaves."]
+        return self.screen.ink("dim", joined([*self.about(), servers, *ends], self.screen.width - 1))
+
+    @property
+    def _is_asking(self) -> bool:
+        return self._question is not None and not self._question.done()
 
     def _shown_label(self) -> str:
         if self._question is not None:
@@ -378,6 +510,17 @@ class Conversation:
             return ""
         pinned = self.coordinator.session_state.get("pinned_provider")
         return self.screen.ink("bold", f"[{plain(str(pinned))}]> " if pinned else "> ")
+
+
+def _picked(typed: str, options: Sequence[Option]) -> str | None:
+    """Return the option that was typed: all of it, its number, or a part that only one has."""
+    names = [option.answer for option in options]
+    if typed in names:
+        return typed
+    if typed.isdecimal() and 1 <= int(typed) <= len(names):
+        return names[int(typed) - 1]
+    found = [name for name in names if typed.casefold() in name.casefold()]
+    return found[0] if len(found) == 1 else None
 
 
 #: Seconds for a loop to stop after an immediate cancellation.
@@ -399,7 +542,7 @@ class TurnStop:
         self.count += 1
         if self.count == 1:
             self._token.request_graceful()
-            return "stopping after the current step; Ctrl-C again stops at once"
+            return "stopping after the current step; Esc or Ctrl-C again stops at once"
         self.at_once()
         return "stopping at once"
 

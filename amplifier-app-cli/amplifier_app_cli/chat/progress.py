@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from amplifier_app_cli.chat.screen import Screen
+from amplifier_app_cli.chat.tool_output import FOLDED, FOLDED_FAILURE, KeptOutputs, ToolOutput, output_of
 from amplifier_app_cli.children.endings import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
-from amplifier_app_cli.ui.layout import columns, duration, few_lines, fit_label, one_line, summarize_input
+from amplifier_app_cli.ui.approval.preview import diff_tone
+from amplifier_app_cli.ui.layout import columns, duration, few_lines, fit_label, one_line, shortened, summarize_input
+from amplifier_app_cli.ui.plain import plain, visible
 from amplifier_app_cli.ui.spending import price_text
 
 _PRIORITY = 950
@@ -24,15 +27,44 @@ class RunningTool(NamedTuple):
     about: str
     tool_input: Any
     since: float
+    call_id: str | None = None
+    #: What a command has printed last.
+    last_line: str = ""
+
+
+#: The lines of a change that are shown below its call, and how to see the rest of an output.
+_MOST_CHANGED: Final = 12
+EXPAND: Final = "Ctrl-O shows all"
+_EXPAND_LINES: Final = "/output shows all"
+_CORNER: Final = "  └ "
+
+
+def _no_changes(name: str, tool_input: Any) -> list[str]:
+    return []
 
 
 class ToolProgress:
-    """Follow the tool calls of one session."""
+    """Follow the tool calls of one session, and show how each of them ended, with a few lines of its output."""
 
-    def __init__(self, screen: Screen, scrub: Callable[[Any], Any]) -> None:
-        """Show calls on `screen`, without secrets: `scrub` takes them out of any value."""
+    def __init__(
+        self,
+        screen: Screen,
+        scrub: Callable[[Any], Any],
+        changes: Callable[[str, Any], list[str]] = _no_changes,
+    ) -> None:
+        """Show calls on `screen`, without secrets: `scrub` takes them out of any value.
+
+        `changes` returns the diff that a call of a tool amounts to, if it changes a file.
+        """
         self._screen = screen
         self._scrub = scrub
+        self._changes = changes
+        #: Lines of an output that are shown at once.
+        self.most_lines = FOLDED
+        #: The outputs, to be shown in full.
+        self.outputs = KeptOutputs()
+        #: The changes that calls make, by the id of the call, until the user has seen them in a question.
+        self._unseen: dict[str, list[str]] = {}
         #: The calls that run, by the id of their span.
         self.running: dict[str, RunningTool] = {}
         #: The calls that were running when the question was put that is open now.
@@ -45,15 +77,18 @@ class ToolProgress:
         hooks.register("tool:pre", self._on_pre, priority=_PRIORITY, name="app-tools")
         hooks.register("tool:post", self._on_post, priority=_PRIORITY, name="app-tools")
         hooks.register("tool:error", self._on_error, priority=_PRIORITY, name="app-tools")
+        hooks.register("tool:progress", self._on_progress, priority=_PRIORITY, name="app-tools")
+        hooks.register("approval:required", self._on_question, priority=_PRIORITY, name="app-tools")
 
     @property
     def live(self) -> str:
         """Return a line for each call that runs."""
         now = time.monotonic()
-        lines = [
-            self._line("…", tool, self._time_of(key, tool, now))
-            for key, tool in list(self.running.items())[:_MOST_TOOLS]
-        ]
+        lines = []
+        for key, tool in list(self.running.items())[:_MOST_TOOLS]:
+            lines.append(self._line("…", tool, self._time_of(key, tool, now)))
+            if tool.last_line:
+                lines.append(shortened(f"{_CORNER}{tool.last_line}", self._screen.width - 1))
         if len(self.running) > _MOST_TOOLS:
             lines.append(f"… and {len(self.running) - _MOST_TOOLS} more")
         return self._screen.ink("dim", "\n".join(lines))
@@ -62,6 +97,7 @@ class ToolProgress:
         """Forget the running calls at the end of a turn."""
         self.running.clear()
         self._waits.clear()
+        self._unseen.clear()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -85,34 +121,76 @@ class ToolProgress:
         return sum(max(min(over, end) - max(began, start), 0.0) for began, over, held in self._waits if held <= {key})
 
     def _on_pre(self, event: str, data: dict[str, Any]) -> None:
-        tool_input = self._scrub(data.get("tool_input"))
-        about = summarize_input(tool_input, 200)
-        tool = RunningTool(str(data.get("tool_name")), about, data.get("tool_input"), time.monotonic())
+        name, tool_input = str(data.get("tool_name")), self._scrub(data.get("tool_input"))
+        tool = RunningTool(
+            name, summarize_input(tool_input, 200), data.get("tool_input"), time.monotonic(), data.get("tool_call_id")
+        )
         self.running[_key(data)] = tool
+        if changes := self._changes(name, tool_input):
+            self._unseen[str(data.get("tool_call_id"))] = changes
         if not self._screen.has_live_part:
             self._screen.show(self._line("…", tool, ""))
         self._screen.refresh()
 
+    def _on_progress(self, event: str, data: dict[str, Any]) -> None:
+        """Note the last line that a running command has printed."""
+        line = plain(str(self._scrub(data.get("last_line") or ""))).strip()
+        for key, tool in self.running.items():
+            if tool.call_id == data.get("tool_call_id") and line:
+                self.running[key] = tool._replace(last_line=line)
+
+    def _on_question(self, event: str, data: dict[str, Any]) -> None:
+        details = data.get("details")
+        if isinstance(details, dict):
+            self._unseen.pop(str(details.get("tool_call_id")), None)
+
     def _on_post(self, event: str, data: dict[str, Any]) -> None:
         result = data.get("result")
-        failed = isinstance(result, dict) and result.get("success") is False
-        if failed and isinstance(result, dict):
-            self._done(data, "bad", "✘", _message(result.get("error")))
-        else:
-            self._done(data, "good", "✔", "")
+        result = result if isinstance(result, dict) else {"output": result}
+        failed = result.get("success") is False
+        self._done(data, _message(result.get("error")) if failed else "", result, failed=failed)
 
     def _on_error(self, event: str, data: dict[str, Any]) -> None:
-        self._done(data, "bad", "✘", f"{data.get('status') or 'error'}: {_message(data.get('error'))}")
+        status, message = str(data.get("status") or "error"), _message(data.get("error"))
+        if status == "denied":  # by the user: the answer is the reason
+            message = message.removeprefix("not approved: ").removeprefix("Deny").removeprefix(": ")
+        self._done(data, f"{status}: {message}" if message else status, {}, failed=True)
 
-    def _done(self, data: dict[str, Any], tone: Any, mark: str, message: str) -> None:
-        name = str(data.get("tool_name"))
-        now = time.monotonic()
+    def _done(self, data: dict[str, Any], message: str, result: dict[str, Any], *, failed: bool) -> None:
+        name, now = str(data.get("tool_name")), time.monotonic()
         tool = self.running.pop(_key(data), None) or RunningTool(name, "", None, now)
         took = float(data.get("duration_ms") or 0) / 1000
+        mark, ink = "✘" if failed else "✔", self._screen.ink
         line = self._line(mark, tool, duration(max(took - self._waited(_key(data), now - took, now), 0.0)))
-        if message:
-            line += "".join(f"\n  {part}" for part in few_lines(str(self._scrub(message)), self._screen.width - 3))
-        self._screen.show(self._screen.ink(tone, mark) + line.removeprefix(mark))
+        output = output_of(line, self._scrub(result))
+        self.outputs.add(output)
+        head = ink("bad", line) if failed else ink("good", mark) + line.removeprefix(mark)
+        reason = few_lines(str(self._scrub(message)), self._room) if message else []
+        changed = self._unseen.pop(str(data.get("tool_call_id")), [])
+        body = [ink("bad", part) for part in reason]
+        if changed and not failed:
+            body += self._changed(changed)
+        else:
+            body += [ink("dim", part) for part in self._folded(output, failed=failed)]
+        self._screen.show("\n".join([head, *(f"{'    ' if at else _CORNER}{part}" for at, part in enumerate(body))]))
+
+    @property
+    def _room(self) -> int:
+        """Return the columns of an output, behind its indent."""
+        return max(self._screen.width - 1 - len(_CORNER), 1)
+
+    def _folded(self, output: ToolOutput, *, failed: bool) -> list[str]:
+        key = EXPAND if self._screen.has_live_part else _EXPAND_LINES
+        return output.folded(self._room, max(self.most_lines, FOLDED_FAILURE if failed else 0), key)
+
+    def _changed(self, lines: Sequence[str]) -> list[str]:
+        """Return the first lines of a diff, without its two headings."""
+        diff = [visible(line) for line in lines[2 if lines[0].startswith("--- ") else 0 :]]
+        more = [f"… {len(diff) - _MOST_CHANGED} more lines of the change"] if len(diff) > _MOST_CHANGED + 1 else []
+        shown = diff[:_MOST_CHANGED] if more else diff
+        ink = self._screen.ink
+        coloured = [ink(diff_tone(line) or "dim", shortened(line.expandtabs(4), self._room)) for line in shown]
+        return [*coloured, *(ink("dim", line) for line in more)]
 
     def _line(self, mark: str, tool: RunningTool, time_taken: str) -> str:
         """Return mark, name, what the call is about, and its time, which is not what is cut."""

@@ -30,6 +30,8 @@ from amplifier_foundation.prompt.user_input import Span, UserInput
 
 #: Seconds between two redraws of the live part.
 _PACE = 0.05
+#: Seconds in which the keys of one sequence follow an Esc, such as those of an arrow key.
+_ESCAPE = 0.1
 #: Lines that the live part leaves free for the input and the conversation.
 _LEFT_FREE = 8
 
@@ -72,6 +74,7 @@ class PromptScreen:
             erase_when_done=True,
             prompt_continuation=lambda width, number, wrapped: " " * width,
         )
+        self._session.app.ttimeoutlen = self._session.app.timeoutlen = _ESCAPE
         self._pasted = PastedText(self._session.default_buffer)
 
     @property
@@ -232,7 +235,7 @@ def _typed_ahead() -> list[str]:
 
 
 def chat_keys(listener: Listener, submit: Callable[[Buffer], None], discard: Callable[[Buffer], None]) -> KeyBindings:
-    """Return the keys: Enter submits, Ctrl-J makes a line, Ctrl-C interrupts or discards, Ctrl-D ends.
+    """Return the keys: Enter submits, Ctrl-J makes a line, Esc and Ctrl-C interrupt, Ctrl-O expands, Ctrl-D ends.
 
     The prompt is never left by a key: what the keys mean depends on what runs, which `listener` knows.
     """
@@ -266,6 +269,34 @@ def chat_keys(listener: Listener, submit: Callable[[Buffer], None], discard: Cal
             listener.on_interrupt()
         else:
             discard(buffer)
+
+    @keys.add("escape", filter=is_typing)
+    def _escape(event: KeyPressEvent) -> None:
+        if len(event.key_processor.key_buffer) > 1:
+            return  # Alt and another key, which means nothing here
+        if event.current_buffer.complete_state is not None:
+            event.current_buffer.cancel_completion()
+        else:
+            listener.on_escape()
+
+    @keys.add("c-o", filter=is_typing)
+    def _expand(event: KeyPressEvent) -> None:
+        listener.on_expand()
+
+    is_menu = is_typing & Condition(lambda: listener.has_menu and not _text())
+
+    @keys.add("up", filter=is_menu)
+    def _up(event: KeyPressEvent) -> None:
+        listener.on_move(-1)
+
+    @keys.add("down", filter=is_menu)
+    @keys.add("tab", filter=is_menu)
+    def _down(event: KeyPressEvent) -> None:
+        listener.on_move(1)
+
+    @keys.add("enter", filter=is_menu)
+    def _take(event: KeyPressEvent) -> None:
+        listener.on_choose()
 
     @keys.add("c-d", filter=is_typing & Condition(lambda: not _text()))
     def _end(event: KeyPressEvent) -> None:

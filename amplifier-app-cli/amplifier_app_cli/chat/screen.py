@@ -35,6 +35,27 @@ class Listener(Protocol):
         """Receive Ctrl-C at an empty input."""
         ...
 
+    def on_escape(self) -> None:
+        """Receive Esc."""
+        ...
+
+    def on_expand(self) -> None:
+        """Receive Ctrl-O."""
+        ...
+
+    @property
+    def has_menu(self) -> bool:
+        """Return whether there is a menu to choose from."""
+        ...
+
+    def on_move(self, step: int) -> None:
+        """Receive an arrow key in a menu: -1 for up, 1 for down."""
+        ...
+
+    def on_choose(self) -> None:
+        """Receive Enter in a menu when nothing is typed."""
+        ...
+
     def on_end(self, *, is_final: bool) -> None:
         """Receive Ctrl-D, or with `is_final` the end of all input."""
         ...

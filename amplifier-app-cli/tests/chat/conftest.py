@@ -20,7 +20,7 @@ import pytest
 
 #: As code: what is given so can be forked from a process that has imported the program.
 _PROGRAM = (sys.executable, "-c", (Path(__file__).parent / "program.py").read_text(encoding="utf-8"))
-_PATIENCE = 60.0
+_PATIENCE = float(os.environ.get("PATIENCE", 60.0))
 _SEQUENCE = re.compile(r"\x1b(?:\[([?]?)([0-9;]*)([A-Za-z])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_=>78])")
 
 _WORKING = re.compile(r"^(?:working|stopping) \d+ s", re.MULTILINE)

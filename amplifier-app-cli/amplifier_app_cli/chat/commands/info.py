@@ -12,6 +12,7 @@ from amplifier_app_cli.ui.layout import counted, folded, table, wrap_text
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.spending import spending_lines, usage_line
 from amplifier_foundation.sessions.metadata import read_summary
+from amplifier_foundation.sessions.plan import planned_budget
 from amplifier_foundation.sessions.turns import count_turns
 from amplifier_kit.awaitable import maybe_await
 
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
 
 
 _STOP = "stop the turn after its step; again: at once; at an empty prompt, twice: leave"
+_SHELL = ("!command", "run a shell command; you are asked as usual, and the model sees its output")
 _KEYS = (
     ("Enter", "send"),
     ("Ctrl-J", "new line"),
     ("@path", "bring a file along"),
+    _SHELL,
+    ("Ctrl-O", "show the last output of a tool in full; again: the one before"),
     ("Ctrl-R", "search what was typed before"),
+    ("Esc", "stop the turn after its step; again: at once"),
     ("Ctrl-C", _STOP),
     ("Ctrl-D", "leave, as exit and quit do"),
 )
@@ -32,6 +37,7 @@ _KEYS = (
 _LINE_KEYS = (
     ("Enter", "send; a line that ends in \\ continues on the next"),
     ("@path", "bring a file along"),
+    _SHELL,
     ("Ctrl-C", _STOP),
     ("Ctrl-D", "leave, as exit and quit do"),
 )
@@ -100,6 +106,29 @@ async def cost(chat: Conversation, words: str) -> None:
     if len(rows) > 1:
         for line in spending_lines(rows):
             chat.screen.show(line)
+
+
+async def usage(chat: Conversation, words: str) -> None:
+    """Show what the session used in this run, children included, by agent and source, with models and limits."""
+    account = chat.runtime.account
+    total = account.total
+    lines = [f"last turn: {usage_line(chat.usage.turn)}"] if chat.usage.turn.answers else []
+    lines.append(f"session: {usage_line(chat.usage.session)}")
+    if total.calls:
+        lines.append(f"{counted(total.calls, 'model call')} of {', '.join(sorted(total.models)) or 'unknown models'}")
+    lines += spending_lines(account.rows())
+    limits = {**planned_budget(chat.runtime.session.config), **chat.session.request.budget}
+    used = chat.runtime.budget.used()
+    lines += [f"limit: {used.get(name, 0):,} of {value} {name}" for name, value in limits.items()]
+    chat.screen.show(folded(plain("\n".join(lines)), chat.width - 1))
+
+
+async def output(chat: Conversation, words: str) -> None:
+    """Show the output of a tool in full; 1 is the last one, 2 the one before."""
+    if words and not words.isdecimal():
+        chat.screen.show("/output [NUMBER]: 1 is the last output, 2 the one before")
+    else:
+        chat.show_output(int(words) if words else 1)
 
 
 async def context(chat: Conversation, words: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amplifier_app_cli.chat.session_data import session_settings
 from amplifier_app_cli.settings_editor import PROVIDER
 from amplifier_app_cli.ui.layout import counted, duration, table
+from amplifier_app_cli.ui.menu import Option
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.errors import did_you_mean
 from amplifier_kit.awaitable import maybe_await
@@ -26,14 +27,15 @@ _SECONDS = 20.0
 
 async def model(chat: Conversation, words: str) -> None:
     """Show the model that answers, or set another one, now and for when the session is resumed."""
-    name, one = _answering(chat)
+    name, one = _answering(chat.coordinator)
     if one is None:
         chat.screen.show("no provider is mounted")
         return
     attribute = _attribute(one)
     if not words:
-        chat.screen.show(plain(f"{name}: {_model(one) or 'its own choice'}; /provider models lists what there is"))
-        return
+        words = await _choose(chat, name, one)
+        if not words:
+            return
     await _check(chat, one, words)
     if attribute is not None:
         setattr(one, attribute, words)
@@ -42,10 +44,41 @@ async def model(chat: Conversation, words: str) -> None:
     chat.screen.show(plain(f"{name} uses {words} {when}"))
 
 
-def _answering(chat: Conversation) -> tuple[str, Any]:
+async def _choose(chat: Conversation, name: str, one: Any) -> str:
+    """Return the model that the user picks; empty if they keep the one there is."""
+    now = _model(one)
+    chat.screen.show(plain(f"{name}: {now or 'its own choice'}"))
+    try:
+        async with asyncio.timeout(_SECONDS):
+            models = [str(getattr(item, "id", item)) for item in await maybe_await(one.list_models())]
+    except Exception as error:  # without the list, /model NAME still works
+        reason = chat.scrub(str(error))
+        chat.screen.show(
+            plain(f"the models could not be listed: {type(error).__name__}: {reason}; /model NAME sets one")
+        )
+        return ""
+    options = [Option(model, "now" if model == now else "") for model in models]
+    if len(options) < 2:
+        chat.screen.show("/model NAME sets another one")
+        return ""
+    picked = await chat.choose("Which model?", options, at=models.index(now) if now in models else 0)
+    if picked is None or picked == now:
+        chat.screen.show("the model stays as it is")
+        return ""
+    return picked
+
+
+def answering_model(coordinator: Any) -> str:
+    """Return the provider that answers with its model; empty without one."""
+    name, one = _answering(coordinator)
+    model = _model(one) if one is not None else ""
+    return f"{name} ({model})" if model else name
+
+
+def _answering(coordinator: Any) -> tuple[str, Any]:
     """Return the provider that answers: the pinned one, else the one of the lowest priority."""
-    providers = chat.coordinator.get("providers")
-    pinned = chat.coordinator.session_state.get(_PINNED)
+    providers = coordinator.get("providers")
+    pinned = coordinator.session_state.get(_PINNED)
     if isinstance(pinned, str) and pinned in providers:
         return pinned, providers[pinned]
     if not providers:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.chat.session_data import messages_of, replace_messages
-from amplifier_app_cli.ui.layout import counted, folded
+from amplifier_app_cli.ui.layout import counted, folded, single_line
+from amplifier_app_cli.ui.menu import Option
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.checkpoints import Checkpoints
@@ -108,6 +109,37 @@ async def rename(chat: Conversation, words: str) -> None:
     store = SessionStore(chat.runtime.prepared.home)
     renamed = store.rename(str(chat.runtime.folder), words)
     chat.screen.show(plain(f"the session is called {renamed.name!r}"))
+
+
+#: Sessions to choose from.
+_MOST_LISTED = 50
+
+
+async def resume(chat: Conversation, words: str) -> None:
+    """Leave this session and resume another one of the project, which the user chooses or names."""
+    store = SessionStore(chat.runtime.prepared.home)
+    if words:
+        found = store.find(words, chat.runtime.prepared.project).id
+    else:
+        listed = store.list(chat.runtime.prepared.project)[:_MOST_LISTED]
+        options = [
+            Option(one.id[:8], single_line(one.name or one.first_prompt or "no prompt yet"))
+            for one in listed
+            if one.id != chat.runtime.session_id
+        ]
+        if not options:
+            chat.screen.show("this project has no other session")
+            return
+        picked = await chat.choose("Resume which session?", options, at=0)
+        if picked is None:
+            chat.screen.show("this session continues")
+            return
+        found = next(one.id for one in listed if one.id.startswith(picked))
+    if found == chat.runtime.session_id:
+        chat.screen.show("that is this session")
+        return
+    chat.next_session = found
+    chat.leave()
 
 
 async def fork(chat: Conversation, words: str) -> None:

@@ -9,19 +9,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from amplifier_app_cli.ui.colour import Tone
 from amplifier_kit.guard.redaction.known_values import live_values_from_env, live_values_from_keys
 
 if TYPE_CHECKING:
     from amplifier_foundation.paths import Home
 
 
-#: Changes that a diff can show.
-Change = Literal["write", "edit"]
+#: What a call of a tool of the product does, which can be shown as such: a change of a file, or a shell command.
+Change = Literal["write", "edit", "command"]
 
 #: The module whose tools do exactly what a diff shows, and what they do. What the input of another tool means, only
 #: that tool knows: a path and a content may be a job to run.
 _MODULE: Final = "amplifier_module_tool_filesystem"
 _CHANGES: Final[Mapping[str, Change]] = {"write_file": "write", "edit_file": "edit"}
+_SHELL_MODULE: Final = "amplifier_module_tool_bash"
 #: The action that these tools ask for.
 _ACTION: Final = "filesystem.write"
 #: Arguments that the diff shows, by change.
@@ -41,9 +43,11 @@ class _Edit(NamedTuple):
 
 
 def change_of(tool: Any) -> Change | None:
-    """Return what a mounted tool does to files, None for one that is not a file tool of the product."""
-    is_own = type(tool).__module__.partition(".")[0] == _MODULE
-    return _CHANGES.get(getattr(tool, "name", "")) if is_own else None
+    """Return what a mounted tool does, None for one that is neither a file tool of the product nor its shell."""
+    module = type(tool).__module__.partition(".")[0]
+    if module == _SHELL_MODULE:
+        return "command"
+    return _CHANGES.get(getattr(tool, "name", "")) if module == _MODULE else None
 
 
 def change_asked_for(action: str, tool_name: Any) -> Change | None:
@@ -51,19 +55,40 @@ def change_asked_for(action: str, tool_name: Any) -> Change | None:
     return _CHANGES.get(tool_name) if action == _ACTION and isinstance(tool_name, str) else None
 
 
+def diff_tone(line: str) -> Tone | None:
+    """Return the tone of a line of a preview."""
+    if line.startswith("+"):
+        return "good"
+    if line.startswith("-"):
+        return "bad"
+    return "note" if line.startswith("@@") else None
+
+
 def preview(tool_input: Any, folder: Path, change: Change | None = None) -> list[str]:
     """Return the lines to show for a tool's input; those of a diff begin with `+`, `-`, `@` or a blank.
 
-    Without a `change`, or with an input that a diff cannot show, it is the whole input. Other arguments stand before
-    the diff.
+    A shell command is shown as one is typed. Without a `change`, or with an input that a diff cannot show, it is the
+    whole input. Other arguments stand before the diff.
     """
     if not isinstance(tool_input, Mapping) or not tool_input:
         return []
+    if change == "command":
+        return _command(tool_input)
     wanted = _wanted(tool_input, change) if change is not None else None
     if change is None or wanted is None:
         return _written(tool_input)
     rest = {key: value for key, value in tool_input.items() if key not in _TOLD[change]}
     return [*(_written(rest) if rest else ()), *_change(tool_input["file_path"], wanted, folder)]
+
+
+def _command(tool_input: Mapping[str, Any]) -> list[str]:
+    """Return a command behind a `$`, after all other arguments."""
+    command = tool_input.get("command")
+    if not isinstance(command, str):
+        return _written(tool_input)
+    rest = {key: value for key, value in tool_input.items() if key != "command"}
+    first, *more = command.split("\n")
+    return [*(_written(rest) if rest else ()), f"$ {first}", *(f"  {line}" for line in more)]
 
 
 def _wanted(tool_input: Mapping[str, Any], change: Change) -> str | _Edit | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from amplifier_app_cli.ui.colour import Ink, Tone
 from amplifier_app_cli.ui.layout import columns
+from amplifier_app_cli.ui.menu import Option
 from amplifier_app_cli.ui.plain import visible
 from amplifier_kit.awaitable import plain_result
 
@@ -52,8 +53,18 @@ class UserTerminal(Protocol):
 
     def show(self, text: str) -> None: ...
 
-    async def ask(self, label: str, draft: str = "") -> str | None:
-        """Return one line, prefilled with `draft`; None at the end of input.
+    @property
+    def can_answer(self) -> bool:
+        """Return whether the user can still be asked: not once they have stopped what the question is about."""
+        ...
+
+    @property
+    def has_menus(self) -> bool:
+        """Return whether `ask()` shows its options as a menu; else they have to be explained before."""
+        ...
+
+    async def ask(self, label: str, draft: str = "", options: Sequence[Option] = ()) -> str | None:
+        """Return one line, prefilled with `draft`, or what stands for the option that was picked; None at the end.
 
         Also None when the text before it could not be shown: the user cannot answer an unseen question.
         """
@@ -183,6 +194,23 @@ def keys(question: Question) -> str:
         ("or a number", not question.is_plain),
     )
     return "/".join(["y", "n", *(key for key, is_there in more if is_there)])
+
+
+def menu(question: Question) -> list[Option]:
+    """Return the answers to a question as a menu; a rule that would be stored is shown word by word."""
+    if not question.is_plain:
+        return [Option(str(number), visible(text)) for number, text in enumerate(question.options, 1)]
+    rules = " and ".join(visible(str(rule)) for rule in question.rules)
+    entries = (
+        ("y", True, "allow it this once"),
+        ("a", question.rules, f"allow, and keep this rule for this session: {rules}"),
+        ("a project", question.rules, "allow, and keep it for this project; a user: for all your projects"),
+        ("n", True, "deny; words behind n are for the model to read"),
+        ("e", question.is_editable, "change the input first"),
+        ("l", question.can_wait, "leave it to somebody else: the call waits for `amplifier approval`"),
+        ("v", question.is_long, "show all of it again"),
+    )
+    return [Option(key, meaning) for key, is_there, meaning in entries if is_there]
 
 
 def explanation(question: Question) -> list[str]:

@@ -6,11 +6,12 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from amplifier_app_cli.ui.colour import Ink
 from amplifier_app_cli.ui.layout import terminal_size
+from amplifier_app_cli.ui.menu import Option
 
 
 class StderrTerminal:
@@ -18,6 +19,8 @@ class StderrTerminal:
 
     #: Nothing reads the terminal between questions, so an editor may.
     can_lend = True
+    has_menus = False
+    can_answer = True
 
     def __init__(self, environ: dict[str, str], pause: Callable[[], None]) -> None:
         """Ask on the terminal; `pause` ends the line that the printer is writing there."""
@@ -46,8 +49,8 @@ class StderrTerminal:
         self._is_line_open = False
         self._print(f"{start}{text}\n")
 
-    async def ask(self, label: str, draft: str = "") -> str | None:
-        """Return one line, None at the end of input; `draft` is not supported here.
+    async def ask(self, label: str, draft: str = "", options: Sequence[Option] = ()) -> str | None:
+        """Return one line, None at the end of input; `draft` and menus are not supported here.
 
         Input that was typed before the question was shown is discarded.
         """

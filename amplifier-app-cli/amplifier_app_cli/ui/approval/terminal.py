@@ -18,7 +18,7 @@ from amplifier_app_cli.ui.approval.edit import (
     input_diff,
     read,
 )
-from amplifier_app_cli.ui.approval.preview import Change, OwnKeys, change_asked_for, change_of, preview
+from amplifier_app_cli.ui.approval.preview import Change, OwnKeys, change_asked_for, change_of, diff_tone, preview
 from amplifier_app_cli.ui.approval.question import (
     ALLOW_ALWAYS,
     DENY,
@@ -40,6 +40,7 @@ from amplifier_app_cli.ui.approval.question import (
     keys,
     later,
     lets_nothing_run,
+    menu,
     refusal,
 )
 from amplifier_app_cli.ui.colour import Tone
@@ -255,12 +256,14 @@ class TerminalApproval(ApprovalHandler):
     # -- the question --
 
     async def _answer(self, question: Question) -> str:
+        if not self._person.can_answer:
+            return refusal(question.options)
         if (early := await self._put(question)) is not None:
             return early
         label = self._label(question)
         patience = _PATIENCE
         while patience:
-            typed = await self._person.ask(label)
+            typed = await self._person.ask(label, options=menu(question))
             word = typed.strip().lower() if typed is not None else ""
             if word in ("v", "view") and question.is_long:
                 if (early := await self._put(question)) is not None:
@@ -343,7 +346,7 @@ class TerminalApproval(ApprovalHandler):
             return False
         lines = self._safe("\n".join(input_diff(before, after))).split("\n")
         ink = self._person.ink
-        show("\n".join(ink(tone, line) if (tone := _tone(line)) else line for line in lines))
+        show("\n".join(ink(tone, line) if (tone := diff_tone(line)) else line for line in lines))
         self._edits[details["tool_call_id"]] = after
         return True
 
@@ -372,7 +375,9 @@ class TerminalApproval(ApprovalHandler):
             lines += [Line(on_one_line(self._safe(text))) for text in self._surroundings(asked.details)]
             about = asked.details.get("tool_input", asked.details)
             if shown := "\n".join(preview(about, self._folder(asked.details), self._change(asked))):
-                lines += [Line(text, _tone(text)) for text in self._safe(shown).split("\n")]
+                lines += [Line(text, diff_tone(text)) for text in self._safe(shown).split("\n")]
+        if self._person.has_menus:
+            return lines
         if not question.is_plain:
             lines += [Line(visible(f"  {number}. {option}")) for number, option in enumerate(question.options, 1)]
         explained = self._choices.explain(question)
@@ -422,8 +427,9 @@ class TerminalApproval(ApprovalHandler):
             is_large = question.asked is not None and len(repr(question.asked.details)) > _LARGE
             question.lines = await asyncio.to_thread(self._shown, question) if is_large else self._shown(question)
         person, pages, patience = self._person, Pages(question.lines), _PATIENCE
+        below = _BELOW + (len(menu(question)) if person.has_menus else 0)
         while True:
-            person.show(pages.take(person.width, person.height - _BELOW, person.ink))
+            person.show(pages.take(person.width, person.height - below, person.ink))
             if pages.is_over:
                 return None
             question.is_long = True
@@ -448,11 +454,3 @@ class TerminalApproval(ApprovalHandler):
 
     def _label(self, question: Question) -> str:
         return self._person.ink("bold", f"Allow? [{keys(question)}] ")
-
-
-def _tone(line: str) -> Tone | None:
-    if line.startswith("+"):
-        return "good"
-    if line.startswith("-"):
-        return "bad"
-    return "note" if line.startswith("@@") else None
