@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_REQUEST
 from amplifier_kit.config import read_config
+from amplifier_kit.guard.authorization import kernel_has_policies
 from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._library import CAPABILITY
 from amplifier_module_hook_shell._moments import HEARD, MOMENTS
@@ -50,7 +51,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
 
 def _registered(coordinator: Any, event: str, hooks: ShellHooks, priority: int) -> Callable[[], None]:
     # Where something waits for the answer, a fault of our own must not pass as consent either.
-    is_gate = event in _GATES and hasattr(coordinator, "authorize")
+    is_gate = event in _GATES and kernel_has_policies()  # the published kernel has no gates
     gate = {"on_error": "deny"} if is_gate else {}
     unregister: Callable[[], None] = coordinator.hooks.register(
         event, hooks.on_event, priority=priority, name=NAME, **gate

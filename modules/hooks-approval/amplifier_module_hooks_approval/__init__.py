@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, TOOL_PRE
+from amplifier_kit.guard.authorization import kernel_has_policies
 from amplifier_module_hooks_approval._config import ApprovalConfig
 from amplifier_module_hooks_approval._gate import NAME, ToolGate
 from amplifier_module_hooks_approval._policy import MODULE, ApprovalPolicy
@@ -72,7 +73,7 @@ def _read(settings: ApprovalConfig) -> tuple[list[Any], list[str], str]:
 def _register_gate(coordinator: Any, gate: ToolGate) -> list[Callable[[], None]]:
     register = coordinator.hooks.register
     handlers = ((gate.on_tool_pre, PRIORITY, NAME), (gate.on_tool_pre_last, _LAST, f"{NAME}_last"))
-    if hasattr(coordinator, "authorize"):
+    if kernel_has_policies():  # the published kernel has no gates
         return [
             register(TOOL_PRE, handler, priority=priority, name=name, on_error="deny")
             for handler, priority, name in handlers

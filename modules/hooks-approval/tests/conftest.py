@@ -212,7 +212,8 @@ async def run_call(
     if world == "older kernel":
         older = OlderCoordinator()
         older.tools = tools(outcome.ran)
-        with patch.object(_gate, "kernel_has_policies", return_value=False):
+        older_kernel = {"kernel_has_policies": lambda: False}
+        with patch.multiple(_gate, **older_kernel), patch.multiple("amplifier_module_hooks_approval", **older_kernel):
             await mount(older, config)
             listen(older)
             outcome.said = await PublishedLoop(calls).execute("go", None, {}, older.tools, older.hooks)

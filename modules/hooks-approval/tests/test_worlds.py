@@ -255,3 +255,27 @@ async def test_a_coordinator_that_cannot_be_asked_denies_on_this_kernel(yes: Any
     verdict = await coordinator.hooks.emit("tool:pre", {"tool_name": "look", "tool_input": {}})
     assert verdict.action == "deny"
     assert "cannot be asked" in str(verdict.reason)
+
+
+async def test_a_gate_that_breaks_denies_even_without_authorize() -> None:
+    """On this kernel the handlers are gates, whatever the coordinator lacks: what they cannot catch is no consent."""
+    from amplifier_core import HookRegistry
+    from amplifier_module_hooks_approval import mount
+
+    class Panic(BaseException):
+        pass
+
+    def panic(point: str) -> Any:
+        raise Panic
+
+    capabilities: dict[str, Any] = {}
+    coordinator = SimpleNamespace(
+        hooks=HookRegistry(),
+        get=panic,
+        register_capability=capabilities.__setitem__,
+        get_capability=capabilities.get,
+    )
+    await mount(coordinator, {"policy_driven_only": True})
+    verdict = await coordinator.hooks.emit("tool:pre", {"tool_name": "look", "tool_input": {}})
+    assert verdict.action == "deny"
+    assert "Gate 'approval_hook' failed" in str(verdict.reason)
