@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import HookResult
 from amplifier_kit.awaitable import plain_result
-from amplifier_kit.guard.redaction.redactor import process_redactor
 from amplifier_kit.reminders import reminder
 from amplifier_module_tool_mcp.catalogue import Catalogue, CatalogueCache, Offer
 from amplifier_module_tool_mcp.config import McpConfig
@@ -31,7 +30,6 @@ from amplifier_module_tool_mcp.events import (
 from amplifier_module_tool_mcp.faults import ServerFault
 from amplifier_module_tool_mcp.server_entry import Mask, ServerSpec
 from amplifier_module_tool_mcp.server_files import BUNDLE, Found
-from amplifier_module_tool_mcp.server_log import ErrorStream, log_path
 from amplifier_module_tool_mcp.tools import McpTool, View
 
 if TYPE_CHECKING:
@@ -184,6 +182,9 @@ class Servers:
         return self._settings.startup_wait
 
     def _status(self, connection: Connection) -> ServerStatus:
+        from amplifier_kit.guard.redaction.redactor import process_redactor
+        from amplifier_module_tool_mcp.server_log import log_path
+
         spec = connection.spec
         sandbox = self._sandboxes.get(spec.name)
         is_local = spec.transport == "stdio"
@@ -432,6 +433,7 @@ class Servers:
             return HttpLink(resolved, timeout=timeout, largest=settings.max_message_bytes)
         from amplifier_module_tool_mcp.process import ServerProcess
         from amplifier_module_tool_mcp.sandbox import ServerSandbox
+        from amplifier_module_tool_mcp.server_log import ErrorStream, log_path
 
         sandbox = self._sandboxes[spec.name] = ServerSandbox(self._coordinator, settings.sandbox, spec)
         path = log_path(self._log_folder(), spec.name)
