@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from amplifier_module_tool_mcp import server_entry
 from amplifier_module_tool_mcp.config import McpConfig, Retry
 from amplifier_module_tool_mcp.events import EVENTS
+from amplifier_module_tool_mcp.server_entry import AddressEntry, ProgramEntry
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "mcp.md").read_text(encoding="utf-8")
 
@@ -28,7 +28,7 @@ def _first_cells(title: str) -> set[str]:
 
 def test_every_key_of_an_entry_is_there() -> None:
     """The table of entries has all keys that are read, and no others."""
-    read = {*server_entry._KEYS, *server_entry._STDIO, *server_entry._HTTP, "type", "disabled"}
+    read = {*ProgramEntry.model_fields, *AddressEntry.model_fields, "type", "disabled"}
     assert _first_cells("Entries") == read
 
 
