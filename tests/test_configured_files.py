@@ -37,6 +37,7 @@ ALLOWED: Final = {
     "tool-filesystem/amplifier_module_tool_filesystem/_folder.py": _PLACE,
     "tool-filesystem/amplifier_module_tool_filesystem/_missing.py": _PLACE,
     "tool-mcp/amplifier_module_tool_mcp/catalogue.py": "Amplifier's own cache; no config names it",
+    "tool-mcp/amplifier_module_tool_mcp/command.py": "lists caches of package runners; no config names them",
     "tool-mcp/amplifier_module_tool_mcp/process.py": _COMMAND,
     "tool-search/amplifier_module_tool_search/engine.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/glob.py": _SEARCH,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
-from amplifier_module_tool_mcp import server_entry
 from amplifier_module_tool_mcp.config import McpConfig, Retry
 from amplifier_module_tool_mcp.events import EVENTS
+from amplifier_module_tool_mcp.server_entry import AddressEntry, ProgramEntry
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "mcp.md").read_text(encoding="utf-8")
 
@@ -24,7 +28,7 @@ def _first_cells(title: str) -> set[str]:
 
 def test_every_key_of_an_entry_is_there() -> None:
     """The table of entries has all keys that are read, and no others."""
-    read = {*server_entry._KEYS, *server_entry._STDIO, *server_entry._HTTP, "type", "disabled"}
+    read = {*ProgramEntry.model_fields, *AddressEntry.model_fields, "type", "disabled"}
     assert _first_cells("Entries") == read
 
 
@@ -41,3 +45,26 @@ def test_the_numbers() -> None:
     assert "three attempts, 1 to 60 seconds apart" in PAGE
     assert (retry.failures, retry.cooldown) == (5, 60)
     assert "fails five times in a row | its calls fail at once for a minute" in PAGE
+
+
+def test_the_first_example_needs_nothing_else(tmp_path: Path) -> None:
+    """The first server of the page starts with no Python on PATH and nothing but Amplifier installed."""
+    for name, text in re.findall(r"```\w+ file=(\S+)\n(.*?)```", PAGE, flags=re.DOTALL):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    programs, home = tmp_path / "bin", tmp_path / "home"
+    for folder in (programs, home):
+        folder.mkdir()
+    if (bubblewrap := shutil.which("bwrap")) is not None:
+        (programs / "bwrap").symlink_to(bubblewrap)
+    rule = {"action": "mcp.call", "tool": "mcp_notes_*", "verdict": "allow"}
+    (home / "policy.yaml").write_text(json.dumps({"rules": [rule]}), encoding="utf-8")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("amplifier"), "run", "--bundle", ".", "How many words?"],
+        cwd=tmp_path,
+        env={"PATH": str(programs), "HOME": str(tmp_path), "AMPLIFIER_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "Three words, and a test to repair.\n"), done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,12 +43,13 @@ class ModulesMissingError(FoundationError):
 def live_plan(prepared: Prepared, environ: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """Return the plan with its variables expanded and default timeouts added, and a warning for each unset variable.
 
+    `${AMPLIFIER_PYTHON}` is the Python that runs this program, for commands that need a library installed with it.
     Raises BundleError for a bundle that is only a part of others: without an orchestrator or a context.
     """
     from amplifier_foundation.settings.plan import expand_plan
 
     _check_complete(prepared)
-    expanded = expand_plan(prepared.composed.plan, environ)
+    expanded = expand_plan(prepared.composed.plan, {"AMPLIFIER_PYTHON": sys.executable, **environ})
     unset = [f"{one.key}: the variable {one.name} is not set, so this is empty" for one in expanded.missing]
     plan, session = expanded.value, expanded.value.get("session")
     if isinstance(session, dict):  # the kernel reports anything else

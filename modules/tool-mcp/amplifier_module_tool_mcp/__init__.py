@@ -1,7 +1,7 @@
 """Give the model the tools, resources and prompts of MCP servers.
 
-`mount()` reads who they are and mounts what they offered last time. `on_session_ready()` begins to connect them in the
-background; a session never waits for a server that it does not require.
+`mount()` reads the config and mounts what the servers offered last time. `on_session_ready()` starts to connect them in
+the background. Apps find `servers.Servers` as the capability `mcp.servers`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __amplifier_module_type__ = "tool"
 CONFIG: Final = McpConfig
 __all__ = ["CONFIG", "mount", "on_session_ready"]
 
-#: Where the servers of a session are found.
+#: The capability with the servers of a session.
 CAPABILITY: Final = "mcp.servers"
-#: Before everybody who adds to a request: one that is denied needs no additions.
+#: Before handlers that add to a request: a denied one needs no additions.
 _GATE_PRIORITY: Final = 5
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
-    """Find the servers, mount what is known of them, and return what ends them all.
+    """Find the servers, mount their cached tools, and return the cleanup function.
 
-    Raises ValueError that names what is wrong in the module's own config; a file that cannot be used is an event.
+    Raises ValueError for an invalid config of the module; a file that cannot be used is an event.
     """
     settings = read_config(McpConfig, config, module="tool-mcp")
     home = Path(coordinator.get_capability("amplifier.home") or _home())
@@ -68,14 +68,14 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
 
 
 async def on_session_ready(coordinator: Any) -> None:
-    """Begin to connect."""
+    """Start to connect the servers."""
     servers = coordinator.get_capability(CAPABILITY)
     if servers is not None:
         await servers.start()
 
 
 async def _nothing() -> None:
-    """End what was never begun."""
+    """Clean up nothing."""
 
 
 def _home() -> Path:

@@ -108,7 +108,7 @@ def _told_apart(server: str, offer: Offer) -> str:
 
 
 def _is_before(other: str, server: str) -> bool:
-    """Tell whether another server has the right to names that fit both: the longer name has, of the same the first."""
+    """Return whether names that fit two servers belong to the other one: the longer name wins, then the first."""
     mine, theirs = _safe(server), _safe(other)
     return theirs.startswith(f"{mine}_") or (theirs == mine and other < server)
 
@@ -165,7 +165,7 @@ async def _pages(ask: Any, key: str, most: int) -> list[Any]:
 
 
 def is_wanted(name: str, spec: ServerSpec) -> bool:
-    """Tell whether the config of a server lets a tool of it through."""
+    """Return whether the config of a server selects one of its tools."""
     from fnmatch import fnmatchcase
 
     if spec.tools and not any(fnmatchcase(name, pattern) for pattern in spec.tools):
@@ -174,7 +174,7 @@ def is_wanted(name: str, spec: ServerSpec) -> bool:
 
 
 def is_of_form(uri: str, template: str) -> bool:
-    """Tell whether an address has the fixed parts of a template, in their order; in between may be anything.
+    """Return whether an address has the fixed parts of a template, in their order, with anything in between.
 
     Servers differ in what they take for a variable, so that these are not looked into.
     """
@@ -204,7 +204,7 @@ def _schema(schema: Any) -> dict[str, Any]:
 
 
 def _is_deep(value: Any) -> bool:
-    """Tell whether something is nested deeper than anybody meant it to be."""
+    """Return whether a value is nested too deeply."""
     level = [value]
     for _ in range(_DEEPEST_SCHEMA):
         level = [
@@ -244,7 +244,7 @@ class CatalogueCache:
         self._folder = folder
 
     def load(self, spec: ServerSpec) -> Catalogue | None:
-        """Return what a server offered last time; None when nothing is known, or what is there cannot be used."""
+        """Return what a server offered last time; None without a usable file."""
         path = self._path(spec)
         try:
             if path.stat().st_size > _LARGEST:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.guard.processes.programs import is_below
 from amplifier_module_tool_mcp.faults import ServerFault
 
 #: Options of the runners that change nothing about which program is started.
@@ -99,7 +101,10 @@ def installed_command(program: str, arguments: Sequence[str], *, folder: str, pl
     except ValueError:
         return _by_the_runner(program, arguments, places, runner, network, "")
     for argv in runner.installed(package, program, places):
-        return Command([*argv, *package.arguments])
+        # Its own cache is the server's, which may have put links there: it is a folder that commands can write.
+        is_own = is_below(argv[0], str(places.own_cache))
+        writable = (str(places.own_cache),) if is_own else ()
+        return Command([*argv, *package.arguments], writable=writable)
     return _by_the_runner(program, arguments, places, runner, network, package.name)
 
 
@@ -223,7 +228,7 @@ def _python_programs(environments: Iterable[Path], package: Package) -> Iterator
         for folder in environment.glob("lib/python3*/site-packages/*.dist-info"):
             installed, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
             if _normalized(installed).replace("-", "_") == name and package.version in ("", version):
-                yield [str(environment.resolve() / "bin" / package.program)]
+                yield [str(program)]
                 break
 
 
@@ -301,7 +306,7 @@ def _bin_folders(places: Places) -> Iterator[Path]:
 
 def _read_json(path: Path) -> Mapping[str, Any]:
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}

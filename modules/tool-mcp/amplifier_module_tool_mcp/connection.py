@@ -21,7 +21,7 @@ from amplifier_module_tool_mcp.server_entry import ServerSpec
 
 
 class Circuit:
-    """Count failures in a row: after so many of them nothing is tried until the time is over; then once."""
+    """A circuit breaker: after too many failures in a row, pause for the cooldown, then allow one attempt."""
 
     def __init__(self, retry: Retry, clock: Callable[[], float] = time.monotonic) -> None:
         self._retry = retry
@@ -30,12 +30,12 @@ class Circuit:
         self._last = 0.0
 
     def failed(self) -> None:
-        """Note that the server was of no use."""
+        """Count a failure."""
         self.failures += 1
         self._last = self._clock()
 
     def succeeded(self) -> None:
-        """Note that the server has answered a call."""
+        """Forget the failures: the server has answered a call."""
         self.failures = 0
 
     def wait(self) -> float:
@@ -129,7 +129,7 @@ logger = logging.getLogger(__name__)
 State = Literal["new", "connecting", "ready", "waiting", "failed", "closed"]
 T = TypeVar("T")
 
-#: Seconds after a word of change in which further ones are taken for the same.
+#: Seconds after an announced change in which further announcements belong to the same change.
 _SETTLE: Final = 0.2
 #: Seconds that a lost connection is given to say why it was lost.
 _LAST_WORDS: Final = 2.0
@@ -160,7 +160,7 @@ class Link(Protocol):
 
 
 class Listener(Protocol):
-    """Who hears what becomes of a connection."""
+    """Gets the events of a connection."""
 
     async def on_catalogue(self, connection: Connection, catalogue: Catalogue) -> Changes: ...
 
@@ -219,7 +219,7 @@ class Connection:
         self._task = asyncio.create_task(self._run(), name=f"mcp:{self.spec.name}", context=self._context.copy())
 
     async def ready(self, timeout: float | None = None) -> Any:
-        """Return the client when the server is there; raises ServerFault when it is not, or not in time."""
+        """Return the client once the server is connected; raises ServerFault when that fails or takes too long."""
         limit = self.connect_timeout if timeout is None else timeout
         self.start()
         try:
@@ -241,7 +241,7 @@ class Connection:
                     await self._news.wait()
 
     def _live_client(self) -> Any:
-        """Return the client, None when there is none or its server has just gone."""
+        """Return the client, None when the server is not connected or has just ended."""
         return None if self._link is None or self._link.ended.is_set() else self._client
 
     async def use(self, call: Callable[[Any], Awaitable[T]]) -> T:
@@ -345,7 +345,7 @@ class Connection:
         finally:
             self._client = self._link = None
             if link is not None:
-                link.ended.set()  # who waits for its last words has them
+                link.ended.set()  # wakes callers that wait for the reason
         return self._lost or link.fault, was_ready
 
     async def _stay(self, client: Any, link: Link) -> None:
@@ -389,7 +389,7 @@ class Connection:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            logger.info("tool-mcp: %s does not tell of changes: %s", self.spec.name, fault_of(error).reason)
+            logger.info("tool-mcp: %s does not announce changes: %s", self.spec.name, fault_of(error).reason)
         finally:
             is_heard.set()
 

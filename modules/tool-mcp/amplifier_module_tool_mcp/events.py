@@ -1,4 +1,4 @@
-"""The events that tell what becomes of servers."""
+"""The events of this module."""
 
 from __future__ import annotations
 

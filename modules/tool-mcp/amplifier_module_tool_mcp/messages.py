@@ -75,7 +75,7 @@ class Allowance:
         self._left, self._since = float(BURST), clock()
 
     def take(self, count: int = 1) -> bool:
-        """Take in so many messages; return False when they are too many."""
+        """Count some messages; return False when the rate is exceeded."""
         now = self._clock()
         self._left = min(float(BURST), self._left + (now - self._since) * RATE) - count
         self._since = now
@@ -109,7 +109,7 @@ class Inflow(Output):
 
     @property
     def is_flood(self) -> bool:
-        """Tell whether the server is to wait before it is read from again."""
+        """Return whether reading should pause until the backlog is smaller."""
         return self._waiting > _BACKLOG
 
     def feed(self, data: bytes) -> None:

@@ -113,7 +113,7 @@ class ServerSandbox:
             self._sandbox.close()
 
     def blocked(self, text: str) -> Blocked | None:
-        """Return what the sandbox blocked, going by the messages of a server that failed."""
+        """Return what the sandbox blocked according to the message of a failed server, or None."""
         return self._sandbox.blocked_by(1, text) if self._sandbox is not None and self._has_been_tried else None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
+from pydantic import AfterValidator, Field, Strict
+
+from amplifier_kit.config import Config, ConfigError, PathText, Seconds, Text, expects, read_config
 from amplifier_module_tool_mcp.faults import ServerFault
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -80,17 +82,10 @@ def expanded(text: str, environment: Mapping[str, str], mask: Mask, *, is_secret
     return _REFERENCE.sub(value_of, text)
 
 
-def references(texts: Iterable[str]) -> list[str]:
-    """Return the names of the variables that texts refer to."""
-    return sorted({found.group(1) for text in texts for found in _REFERENCE.finditer(text)})
-
-
 def is_only_reference(text: str) -> bool:
     """Return whether a text is exactly one reference, and so contains no value itself."""
     return _REFERENCE.fullmatch(text) is not None
 
-
-logger = logging.getLogger(__name__)
 
 Transport = Literal["stdio", "http"]
 
@@ -105,7 +100,43 @@ _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 
 
 class SpecError(ValueError):
-    """An entry that cannot be used; the text names the server and the key, never what an `env` or header holds."""
+    """An entry that cannot be used; the text names the server and the key, never the values of `env` or `headers`."""
+
+
+_NoNul = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+_Arguments = Annotated[tuple[_NoNul, ...], Strict(False), expects("a list of texts")]
+_Values = Annotated[
+    dict[str, Annotated[str | int | float, AfterValidator(str)]], Field(repr=False), expects("a mapping of texts")
+]
+
+
+class Entry(Config):
+    """The keys that entries of both transports have."""
+
+    required: bool = False
+    connect_timeout: Seconds | None = None
+    call_timeout: Seconds | None = None
+    protocol: Literal["auto", "legacy"] = "auto"
+    tools: _Arguments = ()
+    exclude_tools: _Arguments = ()
+
+
+class ProgramEntry(Entry):
+    """A server that a session starts."""
+
+    command: PathText
+    args: _Arguments = ()
+    env: _Values = Field(default_factory=dict)
+    cwd: PathText = ""
+    #: Checked when the server starts, together with the settings that it is layered over.
+    sandbox: Any = None
+
+
+class AddressEntry(Entry):
+    """A server at an address."""
+
+    url: Text
+    headers: _Values = Field(default_factory=dict)
 
 
 class Resolved(NamedTuple):
@@ -197,84 +228,19 @@ def read_spec(name: Any, entry: Any, origin: str) -> ServerSpec | None:
     if given.pop("disabled", False) is True or given.pop("enabled", True) is False:
         return None
     transport = _transport(where, given)
-    known = _KEYS | (_STDIO if transport == "stdio" else _HTTP)
-    unknown = sorted(str(key) for key in given if key not in known)
-    if unknown:
-        logger.warning("tool-mcp: %s: keys %s are not used", where, unknown)
-    return ServerSpec(
-        name=name,
-        origin=origin,
-        transport=transport,
-        **{key: reader(f"{where}: {key}", given[key]) for key, reader in known.items() if key in given},
-    )
+    if not given.get("command") and not given.get("url"):
+        raise SpecError(f"{where}: 'command' or 'url' is missing")
+    try:
+        read = read_config(ProgramEntry if transport == "stdio" else AddressEntry, given, module=where)
+    except ConfigError as error:
+        raise SpecError("; ".join(str(error).splitlines())) from None
+    return ServerSpec(name=name, origin=origin, transport=transport, **dict(read))
 
 
 def _transport(where: str, given: dict[str, Any]) -> Transport:
     kind = given.pop("type", given.pop("transport", None))
     if kind is not None and kind not in _TYPES:
-        raise SpecError(f"{where}: type {kind!r} is not known; known are stdio and http (streamable HTTP)")
-    transport = _TYPES[kind] if kind is not None else "http" if "url" in given and "command" not in given else "stdio"
-    needed = "command" if transport == "stdio" else "url"
-    if not given.get(needed):
-        raise SpecError(f"{where}: {needed!r} is missing")
-    return transport
-
-
-def _text(where: str, value: Any) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise SpecError(f"{where} must be a text that is not empty")
-    return value
-
-
-def _texts(where: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) and "\0" not in each for each in value):
-        raise SpecError(f"{where} must be a list of texts")
-    return tuple(value)
-
-
-def _pairs(where: str, value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        raise SpecError(f"{where} must be a mapping of texts")
-    pairs = {}
-    for key, each in value.items():
-        if not isinstance(key, str) or not key or isinstance(each, bool) or not isinstance(each, str | int | float):
-            raise SpecError(f"{where}: {key!r} must be a text")
-        pairs[key] = str(each)
-    return pairs
-
-
-def _flag(where: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise SpecError(f"{where} must be true or false, got {value!r}")
-    return value
-
-
-def _seconds(where: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise SpecError(f"{where} must be a positive number of seconds, got {value!r}")
-    return value
-
-
-def _protocol(where: str, value: Any) -> str:
-    if value not in ("auto", "legacy"):
-        raise SpecError(f"{where} must be auto or legacy, got {value!r}")
-    return str(value)
-
-
-_Reader = Callable[[str, Any], Any]
-_KEYS: Final[dict[str, _Reader]] = {
-    "required": _flag,
-    "connect_timeout": _seconds,
-    "call_timeout": _seconds,
-    "protocol": _protocol,
-    "tools": _texts,
-    "exclude_tools": _texts,
-}
-_STDIO: Final[dict[str, _Reader]] = {
-    "command": _text,
-    "args": _texts,
-    "env": _pairs,
-    "cwd": _text,
-    "sandbox": lambda where, value: value,
-}
-_HTTP: Final[dict[str, _Reader]] = {"url": _text, "headers": _pairs}
+        raise SpecError(f"{where}: unknown type {kind!r}: expected stdio or http (streamable HTTP)")
+    if kind is not None:
+        return _TYPES[kind]
+    return "http" if "url" in given and "command" not in given else "stdio"

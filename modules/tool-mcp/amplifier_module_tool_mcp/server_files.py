@@ -82,7 +82,7 @@ def _is_vouched_for(is_trusted: Callable[[str], bool] | None) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Tell whether there is something to read; an empty folder in its place is what a sandbox has put there."""
+    """Return whether a file exists; an empty folder in its place is a placeholder of the sandbox."""
     return os.path.lexists(path) and not path.is_dir()
 
 

@@ -64,7 +64,7 @@ class ErrorStream(Output):
 
     @property
     def is_flood(self) -> bool:
-        """Tell whether more has come than is kept."""
+        """Return whether the output is larger than what is kept."""
         return self._taken > FILE_LIMIT
 
     @property

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import HookResult
 from amplifier_kit.awaitable import plain_result
-from amplifier_kit.guard.redaction.redactor import process_redactor
 from amplifier_kit.reminders import reminder
 from amplifier_module_tool_mcp.catalogue import Catalogue, CatalogueCache, Offer
 from amplifier_module_tool_mcp.config import McpConfig
@@ -31,7 +30,6 @@ from amplifier_module_tool_mcp.events import (
 from amplifier_module_tool_mcp.faults import ServerFault
 from amplifier_module_tool_mcp.server_entry import Mask, ServerSpec
 from amplifier_module_tool_mcp.server_files import BUNDLE, Found
-from amplifier_module_tool_mcp.server_log import ErrorStream, log_path
 from amplifier_module_tool_mcp.tools import McpTool, View
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ _MODULE: Final = "tool-mcp"
 #: Faults in which the sandbox may have a part.
 _START_FAULTS: Final = frozenset(("crashed", "connect_timeout"))
 #: Events are held until the session has started, so that its listeners are there, but no longer than these seconds.
-_AUDIENCE: Final = 0.2
+_LISTENER_WAIT: Final = 0.2
 #: Seconds by which servers that are not required start later than the session or a request, so that those have the
 #: processor to themselves.
 _HEAD_START: Final = 0.2
@@ -105,11 +103,11 @@ class Servers:
         #: What was reported for each server about names that would fit another one.
         self._renamed: dict[str, dict[str, str]] = {}
         self._is_started = False
-        #: Set when those who listen to events are there: some begin to when the session is ready, after this module.
-        self._is_heard = asyncio.Event()
-        #: Set when servers are started, other than those that somebody waits for.
-        self._is_begun = asyncio.Event()
-        self._beginning: asyncio.TimerHandle | None = None
+        #: Set when all listeners are registered: some register when the session is ready, after this module.
+        self._has_listeners = asyncio.Event()
+        #: Set when the servers that no request waits for are started.
+        self._are_started = asyncio.Event()
+        self._scheduled: asyncio.TimerHandle | None = None
         self._latest = 0.0
         self._announcing: asyncio.Task[None] | None = None
         self.connections = {
@@ -139,7 +137,7 @@ class Servers:
         for ignored in self.ignored:
             logger.warning("tool-mcp: %s is not used: %s", ignored["origin"], ignored["reason"])
         loop = asyncio.get_running_loop()
-        loop.call_later(_AUDIENCE, self._is_heard.set)
+        loop.call_later(_LISTENER_WAIT, self._has_listeners.set)
         self._announcing = asyncio.create_task(self._announce())
         if not self._settings.autostart:
             return
@@ -147,7 +145,7 @@ class Servers:
         for connection in self.connections.values():
             if connection.spec.required:
                 connection.start()
-        self._begin_in(_HEAD_START)
+        self._schedule_start(_HEAD_START)
 
     # -- for apps --
 
@@ -161,7 +159,7 @@ class Servers:
         Returns after the first attempt, and after `timeout` seconds or the server's own deadline at the latest.
         """
         connection = self.connections[name]
-        self._is_heard.set()
+        self._has_listeners.set()
         connection.start()
         await connection.settled(timeout)
         return self._status(connection)
@@ -173,7 +171,7 @@ class Servers:
     async def wait(self, timeout: float) -> list[ServerStatus]:
         """Connect the servers whose tools are not known yet; return all statuses when each has connected or failed.
 
-        Waits for so many seconds at most.
+        Waits for `timeout` seconds at most.
         """
         await asyncio.gather(*(self.connect(name, timeout) for name in self.unlisted()))
         return self.statuses()
@@ -184,6 +182,9 @@ class Servers:
         return self._settings.startup_wait
 
     def _status(self, connection: Connection) -> ServerStatus:
+        from amplifier_kit.guard.redaction.redactor import process_redactor
+        from amplifier_module_tool_mcp.server_log import log_path
+
         spec = connection.spec
         sandbox = self._sandboxes.get(spec.name)
         is_local = spec.transport == "stdio"
@@ -210,36 +211,36 @@ class Servers:
             log=str(log_path(self._log_folder(), spec.name)) if is_local else None,
         )
 
-    def _begin_in(self, seconds: float) -> None:
-        """Start the servers in so many seconds, and not before, unless that is done or has been put off for long."""
-        if not self._is_started or self._is_begun.is_set() or not self._settings.autostart:
+    def _schedule_start(self, seconds: float) -> None:
+        """Start the servers after some seconds, replacing an earlier schedule, and not later than the latest time."""
+        if not self._is_started or self._are_started.is_set() or not self._settings.autostart:
             return
-        if self._beginning is not None:
-            self._beginning.cancel()
+        if self._scheduled is not None:
+            self._scheduled.cancel()
         loop = asyncio.get_running_loop()
-        self._beginning = loop.call_at(min(loop.time() + seconds, self._latest), self._begin)
+        self._scheduled = loop.call_at(min(loop.time() + seconds, self._latest), self._start_all)
 
-    def _begin(self) -> None:
-        self._is_begun.set()
+    def _start_all(self) -> None:
+        self._are_started.set()
         for connection in self.connections.values():
             connection.start()
 
     async def on_prompt(self, event: str, data: dict[str, Any]) -> HookResult:
         """Leave the processor to a turn until it has asked the model, and has nothing to do but to wait."""
-        self._begin_in(_LONGEST_HEAD_START)
+        self._schedule_start(_LONGEST_HEAD_START)
         return HookResult(action="continue")
 
     async def on_session(self, event: str, data: dict[str, Any]) -> HookResult:
         """Note that the session has started: every event listener is registered by now."""
-        self._is_heard.set()
+        self._has_listeners.set()
         return HookResult(action="continue")
 
     async def _announce(self) -> None:
         """Report ignored config entries, and whether servers run in the sandbox."""
-        await self._is_heard.wait()
+        await self._has_listeners.wait()
         for ignored in self.ignored:
             await self._coordinator.hooks.emit(IGNORED, dict(ignored))
-        await self._is_begun.wait()
+        await self._are_started.wait()
         if not any(connection.spec.transport == "stdio" for connection in self.connections.values()):
             return
         from amplifier_kit.guard.sandbox.sandbox import sandbox_of
@@ -252,11 +253,11 @@ class Servers:
 
     async def close(self) -> None:
         """End all connections and servers, side by side."""
-        if self._beginning is not None:
-            self._beginning.cancel()
+        if self._scheduled is not None:
+            self._scheduled.cancel()
         if self._announcing is not None:
-            self._is_heard.set()
-            self._is_begun.set()
+            self._has_listeners.set()
+            self._are_started.set()
             await asyncio.wait([self._announcing])
         await asyncio.gather(*(connection.close() for connection in self.connections.values()))
 
@@ -265,8 +266,8 @@ class Servers:
     async def on_request(self, event: str, data: dict[str, Any]) -> HookResult:
         """Wait for the servers that are required, each until its own deadline; deny the request without them."""
         await self.start()
-        self._is_heard.set()
-        self._begin_in(_HEAD_START)
+        self._has_listeners.set()
+        self._schedule_start(_HEAD_START)
         required = [connection for connection in self.connections.values() if connection.spec.required]
         faults = await asyncio.gather(*(_missing(connection) for connection in required))
         missing = [(one, fault) for one, fault in zip(required, faults, strict=True) if fault is not None]
@@ -384,7 +385,7 @@ class Servers:
             await self._emit(RENAMED, connection, tools=renamed)
 
     async def _emit(self, event: str, connection: Connection, **facts: Any) -> None:
-        await self._is_heard.wait()
+        await self._has_listeners.wait()
         await self._coordinator.hooks.emit(event, {"server": connection.spec.name, **facts})
 
     # -- tools --
@@ -416,7 +417,7 @@ class Servers:
 
     def _tool(self, name: str, offer: Offer, connection: Connection) -> McpTool:
         server = connection.spec.name
-        view = View(self._settings.max_content_size, partial(self._mask, server), partial(self._stopped, server))
+        view = View(self._settings.max_content_size, partial(self._mask, server), partial(self._blocked_note, server))
         return McpTool(name, offer, connection, view)
 
     # -- reaching a server --
@@ -432,6 +433,7 @@ class Servers:
             return HttpLink(resolved, timeout=timeout, largest=settings.max_message_bytes)
         from amplifier_module_tool_mcp.process import ServerProcess
         from amplifier_module_tool_mcp.sandbox import ServerSandbox
+        from amplifier_module_tool_mcp.server_log import ErrorStream, log_path
 
         sandbox = self._sandboxes[spec.name] = ServerSandbox(self._coordinator, settings.sandbox, spec)
         path = log_path(self._log_folder(), spec.name)
@@ -488,12 +490,12 @@ class Servers:
         return f"its sandbox does not show {', '.join(sandbox.not_visible)}", self.masked(advice)
 
     def _blocked(self, server: str, fault: ServerFault) -> Blocked | None:
-        """Return what the sandbox blocked when a server could not start, going by its last message."""
+        """Return what the sandbox blocked when a server could not start, according to its last message."""
         sandbox = self._sandboxes.get(server)
         return sandbox.blocked(fault.reason) if sandbox is not None and fault.code in _START_FAULTS else None
 
-    async def _stopped(self, server: str, text: str) -> str:
-        """Return a line about what the sandbox blocked, going by the answer of a failed call; empty if nothing."""
+    async def _blocked_note(self, server: str, text: str) -> str:
+        """Return a line about what the sandbox blocked, according to the answer of a failed call, or nothing."""
         sandbox = self._sandboxes.get(server)
         blocked = sandbox.blocked(text) if sandbox is not None else None
         if blocked is None:
@@ -502,7 +504,7 @@ class Servers:
         return blocked.message(f"the entry of the server {server!r}")
 
     async def _report_blocked(self, server: str, kind: str, reason: str) -> None:
-        await self._is_heard.wait()
+        await self._has_listeners.wait()
         facts = {"tool": _MODULE, "command": server, "reason": reason, "kind": kind}
         await self._coordinator.hooks.emit(SANDBOX_BLOCKED, facts)
 

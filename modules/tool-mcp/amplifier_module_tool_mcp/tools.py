@@ -19,7 +19,7 @@ _LARGEST_IMAGE: Final = 5 << 20
 
 
 class Answer:
-    """Gather the parts of one answer."""
+    """Collect the parts of one answer."""
 
     def __init__(self, limit: int, mask: Mask) -> None:
         self._limit = limit
@@ -28,22 +28,22 @@ class Answer:
         self._images: list[dict[str, Any]] = []
 
     def add(self, blocks: Iterable[Any]) -> None:
-        """Take in blocks of any kind that the protocol has."""
+        """Add blocks of any kind of the protocol."""
         for block in blocks:
             self._texts.extend(self._parts(block))
 
     def add_text(self, text: str) -> None:
-        """Take in a text of our own making."""
+        """Add a text of our own."""
         self._texts.append(text)
 
     @property
     def text(self) -> str:
-        """Return all texts there are."""
+        """Return all texts."""
         return "\n".join(self._texts)
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing has come."""
+        """Return whether the answer is empty."""
         return not self._texts and not self._images
 
     def result(self, server: str, name: str, *, is_error: bool = False) -> ToolResult:
@@ -84,7 +84,7 @@ class Answer:
             yield f"[a block of type {kind!r}: left out]"
 
     def resource(self, contents: Any) -> Iterator[str]:
-        """Give what may be read of a resource."""
+        """Yield the texts of a resource; an image is added as such."""
         text = getattr(contents, "text", None)
         kind = getattr(contents, "mime_type", None) or "unknown type"
         if text is not None:
@@ -131,12 +131,12 @@ _CODES: Final = {"timeout": "mcp_timeout", "circuit_open": "mcp_circuit_open", "
 
 
 class View(NamedTuple):
-    """What of a server's answers is shown, and how: up to so many characters, secrets hidden, the sandbox named."""
+    """How a server's answers are shown: up to a limit, without secrets, with a note if the sandbox blocked a call."""
 
     limit: int
     mask: Callable[[], Mask]
-    #: Says that the sandbox stopped something, going by what a tool said that failed.
-    stopped: Callable[[str], Awaitable[str]]
+    #: Returns a note if the sandbox blocked something, according to the answer of a failed tool.
+    blocked_note: Callable[[str], Awaitable[str]]
 
 
 class McpTool:
@@ -177,7 +177,7 @@ class McpTool:
         return {"requires_approval": True, "mcp_server": self._connection.spec.name, "mcp_tool": self.offer.name}
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
-        """Ask the server; whatever goes wrong is a result."""
+        """Call the server; every failure is a result."""
         ask = {"tool": self._called, "prompt": self._prompted}.get(self.offer.kind, self._read)
         try:
             return await self._connection.use(lambda client: ask(client, input))
@@ -190,7 +190,7 @@ class McpTool:
         answer.add(result.content)
         if answer.is_empty and result.structured_content is not None:
             answer.add_text(structured_text(result.structured_content))
-        if result.is_error and (note := await self._view.stopped(answer.text)):
+        if result.is_error and (note := await self._view.blocked_note(answer.text)):
             answer.add_text(note)
         return answer.result(self._connection.spec.name, self.offer.name, is_error=bool(result.is_error))
 

@@ -87,7 +87,7 @@ MakeServer = Callable[..., dict[str, Any]]
 def _no_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start servers at once, without giving a turn the first use of the processor."""
     monkeypatch.setattr(servers, "_HEAD_START", 0.0)
-    monkeypatch.setattr(servers, "_AUDIENCE", 0.0)
+    monkeypatch.setattr(servers, "_LISTENER_WAIT", 0.0)
 
 
 @pytest.fixture

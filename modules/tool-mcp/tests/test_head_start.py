@@ -31,7 +31,7 @@ async def test_a_turn_goes_first(session: Session, odd: Odd, monkeypatch: pytest
 async def test_without_a_turn(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that waits for its first prompt has its servers meanwhile."""
     monkeypatch.setattr(servers, "_HEAD_START", 0.1)
-    monkeypatch.setattr(servers, "_AUDIENCE", 0.1)
+    monkeypatch.setattr(servers, "_LISTENER_WAIT", 0.1)
     await session.open({"odd": odd()})
     assert (await session.told("connected"))["server"] == "odd"
 

@@ -24,7 +24,7 @@ async def test_a_wrong_config_is_named() -> None:
     """A value that means nothing keeps the module from mounting, and the key is named."""
     with pytest.raises(ValueError, match="config key 'max_tools' must be a whole number"):
         await mount(MockCoordinator(), {"max_tools": "many"})
-    with pytest.raises(ValueError, match="the bundle's config: server 'a': 'command' is missing"):
+    with pytest.raises(ValueError, match="the bundle's config: server 'a': 'command' or 'url' is missing"):
         await mount(MockCoordinator(), {"servers": {"a": {}}})
 
 

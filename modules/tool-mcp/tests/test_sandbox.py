@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -187,3 +189,133 @@ async def test_a_program_of_the_project_is_started_by_its_path_only(
     await written.open({"odd": {"command": "bin/runner", "args": args, "sandbox": box}}, retry={"attempts": 1})
     await written.told("failed")
     assert (project / "planted").exists()
+
+
+# -- what a server's command needs --
+
+
+@pytest.mark.usefixtures("_sandboxed")
+async def test_a_server_that_is_installed_elsewhere(session: Session, odd: Odd, tmp_path: Path) -> None:
+    """A script outside of the project runs, with its interpreter and its package, and nothing beside the package."""
+    package = tmp_path / "elsewhere" / "package"
+    shutil.copytree(session.project / "servers", package)
+    (package / "pyproject.toml").touch()
+    (package.parent / "diary").write_text("secret words")
+    session.project.joinpath("servers", "odd.py").unlink()
+    entry = {"command": sys.executable, "args": [str(package / "odd.py"), "plain"]}
+    await session.open({"odd": entry})
+    assert (await session.told("connected"))["sandbox"] == "active"
+    refused = await session.call("odd_write", path=str(package / "made"))
+    assert not refused.success
+    assert not (package / "made").exists()
+    await session.call("odd_write", path=str(package.parent / "diary"))
+    assert (package.parent / "diary").read_text() == "secret words"
+
+
+@pytest.mark.usefixtures("_sandboxed")
+async def test_paths_that_the_sandbox_does_not_show(
+    session: Session, odd: Odd, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An argument that the server cannot see is named, with how to show exactly that path, also if it connects."""
+    (tmp_path / "documents").mkdir()
+    servers = {"odd": odd("plain", str(tmp_path / "documents")), "other": odd("exit", str(tmp_path / "documents"))}
+    await session.open(servers, retry={"attempts": 1})
+    told = await session.told("failed")
+    assert told["reason"].endswith(f"; its sandbox does not show {tmp_path}/documents")
+    assert told["advice"].endswith(f'set `"sandbox": {{"readable": ["{tmp_path}/documents"]}}` in its entry')
+    await session.told("connected")
+    assert f"the MCP server odd: its sandbox does not show {tmp_path}/documents. To let it read" in caplog.text
+
+
+@pytest.mark.usefixtures("_sandboxed")
+async def test_a_package_that_is_not_installed(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package runner is not started when it would need a network: the fault says what to install, and no more."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "npx").write_text("#!/bin/sh\ntouch started\n")
+    (tmp_path / "bin" / "npx").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    await session.open({"odd": {"command": "npx", "args": ["-y", "@scope/no-such-package"]}})
+    told = await session.told("failed")
+    assert (told["code"], told["retry_in"]) == ("not_installed", None)
+    assert told["advice"].startswith("Install it with `npm install --global @scope/no-such-package`")
+    assert not (session.project / "started").exists()
+
+
+# -- an untrusted project --
+
+
+@pytest.fixture
+def user_entry(session: Session) -> Callable[..., None]:
+    """Give `user_entry(**entry)`: name a server in the user's own file; the project is not trusted."""
+    session.coordinator.register_capability("project.is_trusted", lambda: False)
+
+    def write(**entry: Any) -> None:
+        session.home.mkdir()
+        (session.home / "mcp.json").write_text(json.dumps({"mcpServers": {"mine": entry}}))
+
+    return write
+
+
+@pytest.mark.parametrize("box", ["off", "auto"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "./run"},
+        {"command": "sub/../run"},
+        {"command": sys.executable, "args": ["servers/odd.py", "plain"]},
+        {"command": "sh", "args": ["-e", "run"]},
+    ],
+)
+async def test_the_users_server_runs_no_code_of_an_untrusted_project(
+    session: Session, user_entry: Callable[..., None], entry: dict[str, Any], box: str
+) -> None:
+    """A relative command of the user's own file is not started in a project that is not trusted."""
+    (session.project / "sub").mkdir()
+    (session.project / "run").write_text("#!/bin/sh\ntouch ran\n")
+    (session.project / "run").chmod(0o755)
+    user_entry(**entry, sandbox=box)
+    await session.open({})
+    told = await session.told("failed")
+    assert (told["code"], told["retry_in"]) == ("untrusted", None)
+    assert "which is not trusted" in told["reason"]
+    assert not (session.project / "ran").exists()
+
+
+async def test_a_module_of_an_untrusted_project(
+    session: Session, user_entry: Callable[..., None], tmp_path: Path
+) -> None:
+    """`python -m NAME` of the user's own file takes no module of that name from an untrusted project."""
+    for folder, text in ((session.project, "planted"), (tmp_path / "installed", "installed")):
+        folder.mkdir(exist_ok=True)
+        (folder / "myserver.py").write_text(f"import sys; sys.exit('cannot start: {text}')")
+    entry = {"command": sys.executable, "args": ["-m", "myserver"]}
+    user_entry(**entry, env={"PYTHONPATH": str(tmp_path / "installed")}, sandbox="off")
+    await session.open({}, retry={"attempts": 1})
+    assert "cannot start: installed" in (await session.told("failed"))["reason"]
+
+
+@pytest.mark.usefixtures("_sandboxed")
+@pytest.mark.parametrize("target", ["/", "~/.ssh", "home"])
+async def test_a_hostile_link_in_a_trusted_project(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """A link that a command has put in the project shows a server nothing of what it leads to."""
+    user = tmp_path / "user"
+    (user / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(user))
+    place = {"/": Path("/"), "~/.ssh": user / ".ssh", "home": session.home}[target]
+    place.mkdir(exist_ok=True)
+    secret = user / ".ssh" / "key" if target == "/" else place / "key"
+    secret.write_text("secret words")
+    (session.project / "node_modules").symlink_to(place)
+    inner = session.project / "node_modules" / secret.relative_to(place)
+    script = f"cat '{secret}' '{inner}'; ls -a '{place}'; exit 1"
+    (session.project / "run").write_text(f"#!{session.project}/node_modules/bin/sh\n{script}\n")
+    entry = {"command": "sh", "args": ["-c", f"exec 1>&2; {script}", "./run", f"{session.project}/node_modules"]}
+    await session.open({"odd": entry}, retry={"attempts": 1})
+    await session.told("failed")
+    log = (session.home / "logs" / "mcp-servers" / "odd.log").read_text()
+    assert "secret words" not in log
+    assert "No such file or directory" in log

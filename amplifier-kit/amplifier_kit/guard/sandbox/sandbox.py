@@ -203,7 +203,8 @@ class Sandbox:
         folder = os.path.abspath(os.fspath(cwd)) if cwd is not None else self._alias
         readable: tuple[str, ...] = ()
         if shows_program and self.check().is_active:
-            program, readable = self._program_paths(argv, environment)
+            writable = tuple(writable)
+            program, readable = self._program_paths(argv, environment, writable)
             argv = [program, *argv[1:]]
         setup = self.prepare(folder, environment, writable=writable, readable=readable)
         if not setup.argv:
@@ -285,11 +286,14 @@ class Sandbox:
         project, home = os.path.realpath(self._alias), _home()
         return [os.path.realpath(expand(path, project, home)) for path in paths]
 
-    def _program_paths(self, argv: Sequence[str], environment: Mapping[str, str] | None) -> ProgramPaths:
+    def _program_paths(
+        self, argv: Sequence[str], environment: Mapping[str, str] | None, writable: Sequence[str]
+    ) -> ProgramPaths:
         from amplifier_kit.guard.sandbox.program_paths import program_paths
 
         path = (environment if environment is not None else os.environ).get("PATH", os.defpath)
-        return program_paths(argv, path=path, home=_home(), roots=self.writable_roots(), hidden=self._hidden)
+        roots = [*self.writable_roots(), *map(os.path.realpath, writable)]
+        return program_paths(argv, path=path, home=_home(), roots=roots, hidden=self._hidden)
 
     def _mount_request(self, folder: str, environment: Mapping[str, str]) -> MountRequest:
         from amplifier_kit.guard.sandbox.mounts import MountRequest

@@ -212,6 +212,19 @@ def test_an_environment_in_the_project(find: Find, home: Path, project: Path) ->
     )
 
 
+def test_a_link_in_another_writable_folder(make_box: MakeBox, home: Path) -> None:
+    """A link that a program has put in a folder of its own shows nothing of what it leads to."""
+    _write(home / "private" / "package.json", "{}")
+    _program(home / "private" / "run", "#!/bin/sh\necho secret words")
+    modules = home / "cache" / "node_modules" / "server"
+    modules.mkdir(parents=True)
+    (modules / "run").symlink_to(home / "private" / "run")
+    box, argv = make_box(), [str(modules / "run")]
+    for writable, text in (((), "secret words\n"), ((str(home / "cache"),), "")):
+        wrapped, environment = box.wrap(argv, writable=writable, shows_program=True)
+        assert subprocess.run(wrapped, env=environment, capture_output=True, text=True, check=False).stdout == text
+
+
 def test_a_link_that_leads_in_circles(find: Find, home: Path) -> None:
     """Links without an end are not followed for ever."""
     (home / "a").symlink_to(home / "b")
