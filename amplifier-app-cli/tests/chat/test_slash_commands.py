@@ -321,3 +321,13 @@ def test_config_is_an_overview_first(talk: Talk) -> None:
     assert "run (disabled)" in told
     assert "/config show" in told
     assert "{" not in told
+
+
+def test_the_demo_answers_any_number_of_prompts(
+    piped: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    """The script of the bundle `demo` begins again when it is over."""
+    result = piped("--bundle", "demo", stdin="one\ntwo\nthree\nfour\nfive\n")
+    assert result.returncode == 0, result.stderr
+    assert "exhausted" not in result.stderr
+    assert result.stdout.count("I am a script, not a model") == 3
