@@ -216,7 +216,7 @@ def test_the_key_comes_before_the_model(
     at_terminal: Callable[..., Any], environment: dict[str, str], models: str
 ) -> None:
     """The key is asked for first, hidden, and the models that it gives access to are listed; a number picks one."""
-    child = at_terminal("init", OPENAI_BASE_URL=models, OPENAI_API_KEY="")
+    child = at_terminal("init", OPENAI_BASE_URL=models)
     child.expect(r"Provider \(q leaves\).*: ")
     child.sendline("openai")
     child.expect("OPENAI_API_KEY .hidden while you type.*: ")
@@ -243,7 +243,7 @@ def test_it_can_be_left_at_every_question(
     at_terminal: Callable[..., Any], environment: dict[str, str], models: str, question: str, leave: str
 ) -> None:
     """A q, Ctrl-C or Ctrl-D at any question leaves without a traceback, and no file was written."""
-    child = at_terminal("init", OPENAI_BASE_URL=models, OPENAI_API_KEY="")
+    child = at_terminal("init", OPENAI_BASE_URL=models)
     for asked, answer in (("Provider", "openai"), ("OPENAI_API_KEY", SECRET), ("Model", "1"), ("Bundle", "minimal")):
         child.expect(rf"{asked}[^\n]*: ")
         if asked == question:
@@ -263,7 +263,7 @@ def test_a_refused_key_is_said_before_anything_is_written(
     """When the models cannot be listed the reason is shown, and a model can be named all the same."""
     with ModelServer() as server:
         server.answers(ChatWire().refusal(401, "invalid_api_key", "Incorrect API key"), path="/v1/models")
-        child = at_terminal("init", "--provider", "openai", OPENAI_BASE_URL=f"{server.url}/v1", OPENAI_API_KEY="")
+        child = at_terminal("init", "--provider", "openai", OPENAI_BASE_URL=f"{server.url}/v1")
         child.expect("OPENAI_API_KEY.*: ")
         child.sendline(SECRET)
         child.expect("note: the models of openai cannot be listed: .*Incorrect API key")
