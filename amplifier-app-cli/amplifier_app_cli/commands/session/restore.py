@@ -140,7 +140,7 @@ def _report(app: App, restored: Restored, as_json: bool) -> None:
         click.echo(plain(f"removed {path}"))
     app.warn(restored.left)
     if restored.put_back or restored.removed:
-        app.inform(f"to take that back, restore to {restored.checkpoint.id}")
+        app.inform(f"to undo this, restore to {restored.checkpoint.id}")
     else:
         app.inform("no file had to be changed")
 
