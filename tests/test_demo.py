@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from amplifier_testing.llm.chat import ChatWire
+from amplifier_testing.llm.script import Said
+from amplifier_testing.llm.server import ModelServer
+
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "examples" / "demo"
 SAID = "I cannot edit files."
@@ -109,3 +113,49 @@ def test_a_real_model_gets_the_same_task(tmp_path: Path, server: str) -> None:
     [log] = tmp_path.rglob("events.jsonl")
     prompts = [json.loads(line)["data"].get("prompt") for line in log.read_text("utf-8").splitlines()]
     assert any("A test fails here." in (prompt or "") for prompt in prompts)
+
+
+def test_a_real_model_repairs_the_sample_project(tmp_path: Path) -> None:
+    """A model behind an OpenAI-compatible server on this machine does the task: real calls, real rules, real tests."""
+
+    def calls(*made: tuple[str, dict[str, str]]) -> Said:
+        numbered = tuple((f"call-{number}-{name}", name, given) for number, (name, given) in enumerate(made))
+        return Said(text=("On it.",), calls=numbered)
+
+    test = ("bash", {"command": "python3 -m unittest"})
+    fix = {
+        "file_path": "pages.py",
+        "old_string": "return results // per_page",
+        "new_string": "return -(-results // per_page)",
+    }
+    wire = ChatWire()
+    with ModelServer() as server:
+        server.answers(wire.models("coder-1"), path="/v1/models")
+        server.answers(
+            *map(
+                wire.either,
+                (
+                    calls(test, ("read_file", {"file_path": "pages.py"})),
+                    calls(("edit_file", fix)),
+                    calls(test),
+                    Said(text=("It rounds up now; both tests pass.",)),
+                ),
+            ),
+            path=wire.path,
+        )
+        home = tmp_path / ".amplifier"
+        home.mkdir()
+        (home / "settings.yaml").write_text(
+            "config:\n  providers:\n    - module: provider-chat-completions\n"
+            f"      config: {{base_url: '{server.url}/v1', default_model: coder-1}}\n"
+        )
+        done = _run(tmp_path)
+        heard = [one for one in server.bodies if "messages" in one]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SCRIPTED" not in done.stdout
+    assert "DEMONSTRATION with chat-completions" in done.stdout
+    assert "+    return -(-results // per_page)" in done.stdout
+    assert 'granted by `allow filesystem.write path "pages.py"`, .amplifier/policy.yaml:3' in done.stdout
+    assert "The tests pass." in done.stdout
+    assert {one["model"] for one in heard} == {"coder-1"}
+    assert "AssertionError: 2 != 3" in json.dumps(heard[1]["messages"])

@@ -53,7 +53,7 @@ def test_a_home_that_nobody_knows_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
     """`~/x` is below HOME; the home of an unknown user is an error that has the text and says what to write."""
     monkeypatch.setenv("HOME", str(tmp_path))
     assert (expanded("~/x"), expanded("./x")) == (tmp_path / "x", Path("x"))
-    with pytest.raises(NoHomeError, match=r"^~no-such-user/x: .* write the whole path$"):
+    with pytest.raises(NoHomeError, match=r"^~no-such-user/x: .* write the full path$"):
         expanded("~no-such-user/x")
 
 

@@ -251,5 +251,5 @@ def test_logs_of_a_strange_name(project: Any, name: str) -> None:
     """A name that is no id finds nothing, and says so safely."""
     done = project.run("logs", name)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no session has the id" in done.stderr
+    assert "no session matches" in done.stderr
     assert "\x1b" not in done.stderr

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -15,16 +17,22 @@ from amplifier_app_cli.providers.known import require_provider
 from amplifier_app_cli.providers.settings import (
     ModuleMissingError,
     ProviderEntry,
+    environ_with_keys,
     provider_plan,
     require_module,
     write_entry,
 )
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
     from amplifier_app_cli.providers.known import KnownProvider
+
+
+#: How many models of a provider are shown.
+_MOST_MODELS: Final = 20
 
 
 class _Wishes(NamedTuple):
@@ -36,6 +44,8 @@ class _Wishes(NamedTuple):
     key_stdin: bool
     bundle: str | None
     base_url: str | None
+    #: Keys that the user typed, by variable; stored when everything was answered.
+    keys: Mapping[str, str] = {}
 
 
 @click.command()
@@ -66,7 +76,8 @@ def init(
       amplifier init --provider vllm --base-url http://127.0.0.1:8000/v1 --yes
       pass show openai | amplifier init --provider openai --key-stdin --yes
 
-    At a terminal, missing values are prompted for. Running it again changes only what differs.
+    At a terminal, missing values are prompted for: the key before the model, so that your models can be listed. Ctrl-C,
+    Ctrl-D or q leaves, and nothing is changed. Running it again changes only what differs.
     """
     app = current_app()
     if key_from_env and key_stdin:
@@ -77,8 +88,14 @@ def init(
         raise click.UsageError("cannot ask without a terminal: give --yes, and --provider, --model or --bundle")
     known = require_provider(provider) if provider is not None else None
     wishes = _Wishes(known, model, key_from_env, key_stdin, bundle, base_url)
-    if not is_sure:
-        wishes = _asked(app, wishes)
+    if is_sure:
+        app.no_input = True
+    else:
+        try:
+            wishes = _asked(app, wishes)
+        except (click.Abort, KeyboardInterrupt):
+            app.inform("\nnothing was changed")
+            sys.exit(exits.FAILURE)
     _check(app, wishes)
     changed = [what for what, is_changed in _carried_out(app, wishes) if is_changed]
     app.inform(f"changed: {', '.join(changed)}" if changed else "nothing to change")
@@ -89,16 +106,78 @@ def _asked(app: App, wishes: _Wishes) -> _Wishes:
     """Ask for what was not given."""
     from amplifier_app_cli.commands.provider.configure import ask_for_type
 
+    app.inform("Choose a provider, a model and a bundle. Ctrl-C or q leaves; nothing is written before the last answer")
     provider = wishes.provider or require_provider(ask_for_type(app))
-    model = wishes.model
-    if model is None:
-        model = click.prompt("Model (empty for the provider's own choice)", default="", show_default=False, err=True)
+    keys = {} if wishes.key_from_env or wishes.key_stdin else _asked_keys(app, provider)
+    wishes = wishes._replace(provider=provider, keys=keys, base_url=_asked_address(app, provider, wishes.base_url))
+    if wishes.model is None:
+        wishes = wishes._replace(model=_asked_model(app, provider, wishes))
     bundle = wishes.bundle
     if bundle is None:
-        bundle = click.prompt("Bundle", default=app.settings.get("bundle.active") or "default", err=True)
+        active = app.settings.get("bundle.active") or "default"
+        bundle = _ask("Bundle", default=active)
         # The default needs no setting; it is written only to replace another one.
-        bundle = None if bundle == (app.settings.get("bundle.active") or "default") else bundle
-    return wishes._replace(provider=provider, model=model or None, bundle=bundle)
+        bundle = None if bundle == active else bundle
+    return wishes._replace(bundle=bundle)
+
+
+def _ask(question: str, **options: Any) -> str:
+    """Return the answer; raises click.Abort for a q, as click does for Ctrl-C and Ctrl-D."""
+    answer: str = click.prompt(question, err=True, **options)
+    if answer.strip().lower() == "q":
+        raise click.Abort
+    return answer
+
+
+def _asked_keys(app: App, provider: KnownProvider) -> dict[str, str]:
+    """Ask for the keys that a provider lacks; one without an answer stays unset."""
+    typed: dict[str, str] = {}
+    for variable in provider.missing(environ_with_keys(app)[0]):
+        question = f"{variable} (hidden while you type or paste; empty to set it later)"
+        if value := _ask(question, hide_input=True, default="", show_default=False).strip():
+            typed[variable] = value
+    return typed
+
+
+def _asked_address(app: App, provider: KnownProvider, given: str | None) -> str | None:
+    """Return the address of the provider's server, which is asked for if it has none."""
+    variable = provider.address_variable
+    if given or not variable or environ_with_keys(app)[0].get(variable, "").strip():
+        return given
+    return _ask("Address of the server, such as http://127.0.0.1:8000/v1")
+
+
+def _asked_model(app: App, provider: KnownProvider, wishes: _Wishes) -> str | None:
+    """Ask for a model, by name or by its number among those that the provider lists; None for its own choice."""
+    found = _models(app, provider, wishes)
+    for number, name in enumerate(found[:_MOST_MODELS], 1):
+        app.inform(f"  {number:>2}  {plain(name)}")
+    if len(found) > _MOST_MODELS:
+        app.inform(f"      and {len(found) - _MOST_MODELS} more, by name")
+    which = "number or name, " if found else ""
+    answer = _ask(f"Model ({which}empty for the provider's own choice)", default="", show_default=False).strip()
+    if answer.isdigit() and 0 < int(answer) <= len(found):
+        return found[int(answer) - 1]
+    return answer or None
+
+
+def _models(app: App, provider: KnownProvider, wishes: _Wishes) -> list[str]:
+    """Return the models that the provider lists with the key and address just given; say why if it lists none."""
+    from amplifier_app_cli.providers.trial import listed_models
+    from amplifier_app_cli.ui.streams import guarded_stdout
+
+    environ = {**environ_with_keys(app)[0], **wishes.keys}
+    if wishes.key_from_env is None and provider.missing(environ):
+        return []
+    config = {provider.address_key: wishes.base_url} if wishes.base_url else {}
+    if wishes.key_from_env is not None:
+        config["api_key"] = environ.get(wishes.key_from_env, "")
+    try:
+        with guarded_stdout():
+            return asyncio.run(listed_models(provider.module, config, environ))
+    except Exception as error:  # whatever a module raises: the model can be named all the same
+        app.inform(f"note: the models of {provider.id} cannot be listed: {type(error).__name__}: {error}")
+        return []
 
 
 def _check(app: App, wishes: _Wishes) -> None:
@@ -111,8 +190,6 @@ def _check(app: App, wishes: _Wishes) -> None:
         except ModuleMissingError as error:
             sys.exit(complain(exits.USAGE, str(error)))
     if wishes.bundle is not None:
-        import asyncio
-
         from amplifier_foundation.plan.prepare import Options, compose
 
         asyncio.run(compose(Options(app.home, app.project, bundle=wishes.bundle, environ=app.environ)))
@@ -126,8 +203,13 @@ def _carried_out(app: App, wishes: _Wishes) -> list[tuple[str, bool]]:
     done: list[tuple[str, bool]] = []
     known = wishes.provider
     if known is not None:
-        is_given = wishes.key_from_env is not None
-        done.append(("key", keep_key(app, known, from_stdin=wishes.key_stdin, is_given=is_given)))
+        store = app.key_store()
+        for variable, value in wishes.keys.items():
+            store.set(variable, value)
+            app.inform(f"{variable} is stored in {store.path}")
+        is_given = wishes.key_from_env is not None or (app.can_ask and not wishes.key_stdin)  # or was asked for
+        kept = keep_key(app, known, from_stdin=wishes.key_stdin, is_given=is_given)
+        done.append(("key", kept or bool(wishes.keys)))
         entry = ProviderEntry(known.module, known.module, None, _config(app, known, wishes))
         done.append(("provider", write_entry(editor, entry)))
     if wishes.bundle is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +20,8 @@ _SESSION: Final = {"orchestrator": {"module": "loop-basic"}, "context": {"module
 _QUESTION: Final = "Say yes."
 #: Models that think use some of these before they say anything.
 _MOST_TOKENS: Final = 256
+#: Seconds for a list of models.
+_LIST_TIMEOUT: Final = 15.0
 #: Config of the program's providers for a single attempt.
 _AT_ONCE: Final = {"max_retries": 0, "warmup_retries": 0}
 
@@ -78,6 +80,31 @@ async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple
     finally:
         await session.cleanup()
         release()
+
+
+async def listed_models(module: str, config: dict[str, Any], environ: Mapping[str, str]) -> list[str]:
+    """Return the ids of the models that a provider lists with a config and environment that are not stored yet.
+
+    Raises whatever the module raises, and TimeoutError when the service does not answer.
+    """
+    import asyncio
+
+    from amplifier_core import AmplifierSession
+
+    os.environ.update({name: value for name, value in environ.items() if not os.environ.get(name)})
+    session = AmplifierSession({"session": _SESSION, "providers": [{"module": module, "config": config | _AT_ONCE}]})
+    try:
+        with _warnings_held() as warned:
+            await session.initialize()
+            providers = session.coordinator.get("providers")
+            if not providers:
+                reasons = _own_words(warned, module) or [str(one[2]) for one in session.coordinator.module_failures]
+                warned.clear()
+                raise NotReadyError("; ".join(reasons))
+        models = await asyncio.wait_for(models_of(next(iter(providers.values()))), _LIST_TIMEOUT)
+        return [model.id for model in models]
+    finally:
+        await session.cleanup()
 
 
 class _Holder(logging.Handler):

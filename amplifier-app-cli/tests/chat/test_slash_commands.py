@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from jsonschema import Draft202012Validator
+
+from amplifier_kit.log.record import schema
 
 _ANSWERS = '{turns: [{text: Yes., usage: {input_tokens: 10, output_tokens: 2, cost_usd: "0.5"}}], repeat: true}'
 
@@ -136,6 +139,33 @@ def test_undo_puts_files_back(talk: Talk, project: Path) -> None:
     said = talk("/undo", resume=True)
     assert notes.read_text(encoding="utf-8") == "before"
     assert "restored: " in said.told
+    lines = [json.loads(line) for line in (said.folder / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    undone = [line for line in lines if line["event"] == "session:undo"]
+    assert undone[0]["data"] == {"turn": 3, "turns_left": 2}
+    assert undone[1]["data"] == {
+        "turn": 2,
+        "turns_left": 1,
+        "checkpoint": "c2",
+        "restored_to": "c1",
+        "put_back": [str(notes)],
+        "removed": [],
+        "left": [],
+    }
+    for line in undone:
+        Draft202012Validator(schema()).validate(line)
+
+
+def test_opening_a_chat_writes_nothing(talk: Talk) -> None:
+    """A session that is resumed and left without a prompt keeps every file as it is."""
+    folder = talk("one").folder
+
+    def state() -> dict[str, tuple[int, bytes]]:
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        return {str(file): (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
+
+    before = state()
+    talk("/status", "/help", resume=True)
+    assert state() == before
 
 
 def test_save(talk: Talk, project: Path) -> None:
@@ -291,3 +321,13 @@ def test_config_is_an_overview_first(talk: Talk) -> None:
     assert "run (disabled)" in told
     assert "/config show" in told
     assert "{" not in told
+
+
+def test_the_demo_answers_any_number_of_prompts(
+    piped: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    """The script of the bundle `demo` begins again when it is over."""
+    result = piped("--bundle", "demo", stdin="one\ntwo\nthree\nfour\nfive\n")
+    assert result.returncode == 0, result.stderr
+    assert "exhausted" not in result.stderr
+    assert result.stdout.count("I am a script, not a model") == 3

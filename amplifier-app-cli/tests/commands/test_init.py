@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.init import init
 from amplifier_app_cli.providers.known import all_key_names
 from amplifier_foundation.documents import read_document
+from amplifier_testing.llm.chat import ChatWire
+from amplifier_testing.llm.server import ModelServer
 
 Run = Callable[..., Result]
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
@@ -200,3 +202,73 @@ def test_address_of_a_server(run: Run, home: Path, provider: str, key: str) -> N
 def test_address_that_is_missing(run: Run, home: Path) -> None:
     """A provider that is nowhere without an address says what to give."""
     assert "needs the address of its server: give --base-url" in run("--provider", "vllm", "--yes").stderr
+
+
+@pytest.fixture
+def models() -> Iterator[str]:
+    """Yield the address of a server that lists two models."""
+    with ModelServer() as server:
+        server.answers(ChatWire().models("gpt-one", "gpt-two"), path="/v1/models")
+        yield f"{server.url}/v1"
+
+
+def test_the_key_comes_before_the_model(
+    at_terminal: Callable[..., Any], environment: dict[str, str], models: str
+) -> None:
+    """The key is asked for first, hidden, and the models that it gives access to are listed; a number picks one."""
+    child = at_terminal("init", OPENAI_BASE_URL=models)
+    child.expect(r"Provider \(q leaves\).*: ")
+    child.sendline("openai")
+    child.expect("OPENAI_API_KEY .hidden while you type.*: ")
+    child.sendline(SECRET)
+    child.expect("1  gpt-one")
+    child.expect("2  gpt-two")
+    child.expect("Model .number or name.*: ")
+    child.sendline("2")
+    child.expect("Bundle.*: ")
+    assert not (Path(environment["HOME"]) / ".amplifier" / "keys.env").exists()
+    child.sendline("")
+    child.expect("next: amplifier run")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    home = Path(environment["HOME"]) / ".amplifier"
+    assert _data(home)["config"]["providers"][0]["config"]["default_model"] == "gpt-two"
+    assert f'OPENAI_API_KEY="{SECRET}"' in (home / "keys.env").read_text()
+
+
+@pytest.mark.parametrize("leave", ["q\n", "\x03", "\x04"])
+@pytest.mark.parametrize("question", ["Provider", "OPENAI_API_KEY", "Model", "Bundle"])
+def test_it_can_be_left_at_every_question(
+    at_terminal: Callable[..., Any], environment: dict[str, str], models: str, question: str, leave: str
+) -> None:
+    """A q, Ctrl-C or Ctrl-D at any question leaves without a traceback, and no file was written."""
+    child = at_terminal("init", OPENAI_BASE_URL=models)
+    for asked, answer in (("Provider", "openai"), ("OPENAI_API_KEY", SECRET), ("Model", "1"), ("Bundle", "minimal")):
+        child.expect(rf"{asked}[^\n]*: ")
+        if asked == question:
+            child.send(leave)
+            break
+        child.sendline(answer)
+    child.expect("nothing was changed")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 1
+    assert not list((Path(environment["HOME"]) / ".amplifier").glob("*.*"))
+
+
+def test_a_refused_key_is_said_before_anything_is_written(
+    at_terminal: Callable[..., Any], environment: dict[str, str]
+) -> None:
+    """When the models cannot be listed the reason is shown, and a model can be named all the same."""
+    with ModelServer() as server:
+        server.answers(ChatWire().refusal(401, "invalid_api_key", "Incorrect API key"), path="/v1/models")
+        child = at_terminal("init", "--provider", "openai", OPENAI_BASE_URL=f"{server.url}/v1")
+        child.expect("OPENAI_API_KEY.*: ")
+        child.sendline(SECRET)
+        child.expect("note: the models of openai cannot be listed: .*Incorrect API key")
+        child.expect("Model .empty for.*: ")
+        child.sendline("q")
+        child.expect("nothing was changed")
+        child.expect(pexpect.EOF)
+    assert not (Path(environment["HOME"]) / ".amplifier" / "keys.env").exists()

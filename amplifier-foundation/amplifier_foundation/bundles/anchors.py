@@ -146,7 +146,7 @@ def _find(folder: Path, root: Path, relative: str) -> tuple[Path, str]:
     except (OSError, RuntimeError, ValueError) as error:  # a link to itself, or a name that no file can have
         return folder / relative, f"cannot be looked for: {error}"
     tried = " nor ".join(str(candidate) for candidate in dict.fromkeys(candidates))
-    return candidates[0], f"is not there: neither {tried} exists" if " nor " in tried else f"is not there: no {tried}"
+    return candidates[0], f"was not found: neither {tried} exists" if " nor " in tried else f"was not found: no {tried}"
 
 
 def _tell(fault: str, on_missing: Callable[[str], None] | None) -> None:

@@ -39,13 +39,13 @@ def parse_reference(text: str) -> Reference:
         names = path.split("/")
         if not _NAMESPACE.fullmatch(namespace) or not path or path.startswith("/") or "\\" in path or ".." in names:
             raise BundleError(
-                f"{text!r} is no reference: write namespace:path, where the path is relative to the root of that "
+                f"{text!r} is not a reference: write namespace:path, where the path is relative to the root of that "
                 "namespace and stays in it"
             )
         return Reference("namespaced", text, namespace, path)
     if not _NAME.fullmatch(text) or ".." in text.split("/"):
         raise BundleError(
-            f"{text!r} is no reference: write ./path, an address like git+https://host/org/repo@ref, namespace:path "
+            f"{text!r} is not a reference: write ./path, an address like git+https://host/org/repo@ref, namespace:path "
             "or the name of a bundle"
         )
     return Reference("name", text)

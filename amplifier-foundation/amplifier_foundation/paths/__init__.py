@@ -59,7 +59,7 @@ def expanded(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
-        raise NoHomeError(f"{text}: nobody knows which home directory is meant: write the whole path") from error
+        raise NoHomeError(f"{text}: cannot tell which home directory is meant: write the full path") from error
 
 
 def current_project() -> Path:

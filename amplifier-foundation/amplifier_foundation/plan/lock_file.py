@@ -60,7 +60,7 @@ class BundleLock:
             if source.is_local:
                 continue
             if source.sha256 is None:
-                raise LockError(f"{self.path}: {uri} has no content hash and cannot be pinned: fetch it anew")
+                raise LockError(f"{self.path}: {uri} has no content hash and cannot be pinned: fetch it again")
             pins[uri] = Pin(source.commit, source.sha256)
         return BundleLock(self.path, self.bundle, pins)
 
@@ -154,7 +154,7 @@ def _described(pin: Pin) -> str:
 
 def _same_commit(was: Pin, now: Pin) -> str:
     same = was.commit is not None and was.commit == now.commit
-    return " (the same commit with other content: somebody changed it)" if same else ""
+    return " (the same commit with other content: someone changed it)" if same else ""
 
 
 def _file_name(name: str) -> str:

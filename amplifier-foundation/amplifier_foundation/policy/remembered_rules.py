@@ -71,7 +71,7 @@ class RememberedRules:
         if scope == "local":
             return self.project / ".amplifier" / LOCAL_POLICY_FILE
         if scope != "session":
-            raise RememberError(f"{scope!r} is no scope: use {', '.join(get_args(MemoryScope))}")
+            raise RememberError(f"{scope!r} is not a scope: use {', '.join(get_args(MemoryScope))}")
         if self.session is None:
             raise RememberError("no session runs here: remember it for the project (local) or for you (user)")
         return self.session / POLICY_FILE

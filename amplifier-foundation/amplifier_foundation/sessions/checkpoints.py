@@ -42,6 +42,9 @@ __all__ = [
 FOLDER = "checkpoints"
 #: The tool name of checkpoints that were made by restoring.
 RESTORE = "restore"
+#: Emitted when the last turn was undone, with the files that were restored; and when only files were restored.
+SESSION_UNDO = "session:undo"
+SESSION_RESTORE = "session:restore"
 
 _Listing = list
 
@@ -95,6 +98,16 @@ class Restored(NamedTuple):
     removed: tuple[Path, ...]
     #: Files that could not be restored, as text.
     left: tuple[str, ...] = ()
+
+    def to_event(self) -> dict[str, Any]:
+        """Return what events say of it."""
+        return {
+            "checkpoint": self.checkpoint.id,
+            "restored_to": self.checkpoint.restored_to,
+            "put_back": [str(path) for path in self.put_back],
+            "removed": [str(path) for path in self.removed],
+            "left": list(self.left),
+        }
 
 
 class Checkpoints:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from amplifier_foundation.errors import FoundationError, did_you_mean
+from amplifier_foundation.sessions.message_parts import message_parts
 from amplifier_foundation.sessions.metadata import Scrub, SessionSummary, default_scrub, load_metadata
 
 if TYPE_CHECKING:
@@ -127,16 +128,15 @@ def _section(message: Message) -> Iterator[str]:
     stamped = metadata.get("timestamp") if isinstance(metadata, dict) else None
     named = f"Result of {message.get('name') or 'a tool'}" if role == "tool" else role.capitalize()
     yield f"## {named}{f' ({stamped})' if stamped else ''}\n"
+    parts = message_parts(message)
+    for thought in parts.thoughts:
+        yield f"*Thinking:*\n\n{_fenced(thought)}"
     if role == "tool":
-        yield _fenced(_content(message.get("content")))
-    elif text := _content(message.get("content")).strip():
+        yield _fenced(_content(parts.content))
+    elif text := _content(parts.content).strip():
         yield f"{text}\n"
-    if thinking := message.get("thinking_text"):
-        yield f"*Thinking:*\n\n{_fenced(str(thinking))}"
-    for call in message.get("tool_calls") or ():
-        if isinstance(call, dict):
-            arguments = json.dumps(call.get("arguments"), ensure_ascii=False, indent=2)
-            yield f"*Calls `{call.get('tool') or call.get('name')}`:*\n\n{_fenced(arguments, 'json')}"
+    for name, given in parts.calls:
+        yield f"*Calls `{name}`:*\n\n{_fenced(json.dumps(given, ensure_ascii=False, indent=2), 'json')}"
 
 
 def _content(content: object) -> str:
@@ -148,10 +148,8 @@ def _content(content: object) -> str:
 
 
 def _block(block: object) -> str:
-    if isinstance(block, dict):
-        for key in ("text", "thinking"):
-            if isinstance(block.get(key), str):
-                return str(block[key])
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return str(block["text"])
     return _fenced(json.dumps(block, ensure_ascii=False, indent=2), "json")
 
 

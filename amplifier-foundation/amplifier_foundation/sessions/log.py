@@ -35,6 +35,7 @@ __all__ = [
     "Outline",
     "Placed",
     "SessionRunningError",
+    "append_event",
     "copy_events",
     "end_log",
     "event_seq",
@@ -485,6 +486,18 @@ def lock_session(folder: Path, action: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def append_event(folder: Path, event: str, data: Mapping[str, Any]) -> None:
+    """Write an event to the log of a session that no process runs.
+
+    Raises SessionLogBusy if another process runs it.
+    """
+    from amplifier_kit.log.writer import SessionLog
+
+    record = {"lvl": "INFO", "event": event, "session_id": folder.name, "component": "app", "data": dict(data)}
+    with SessionLog(folder) as log:
+        log.write(record)
 
 
 # -- logs of processes that end without closing them, as when the event loop is blocked --

@@ -67,8 +67,8 @@ def _check_complete(prepared: Prepared) -> None:
 
         raise BundleError(
             f"{prepared.composed.reference}: {' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} not set, "
-            "so it is no bundle to run but a part of one: name what is missing, or include a bundle that does, such as "
-            "`minimal`"
+            "so it is not a complete bundle but a part of one: name what is missing, or include a bundle that does, "
+            "such as `minimal`"
         )
 
 

@@ -153,14 +153,14 @@ class SessionRecorder:
         await self.save_messages(context)
         self._write({"incremental": None if self._is_saved else True})
 
-    async def resume(self, stored: list[Any], messages: list[Any], context: Any, *, was_interrupted: bool) -> None:
-        """Continue the transcript, which holds `stored`; the context was given `messages`: these, or these repaired."""
+    def resume(self, stored: list[Any], messages: list[Any]) -> None:
+        """Continue the transcript, which holds `stored`; the context was given `messages`: these, or these repaired.
+
+        Repairs are written when the session goes on.
+        """
         is_continued = list(map(without_seq, messages[: len(stored)])) == list(map(without_seq, stored))
         # Repairs in the middle cannot be appended: a last message that equals no other makes it rewrite the file.
         self.transcript.resume(stored if is_continued else [*stored, {"role": "repaired"}])
-        await self.save_messages(context)
-        if was_interrupted and self._is_saved:
-            self._write({"incremental": None}, is_activity=False)
 
     async def save_messages(self, context: Any) -> None:
         """Append new messages to the transcript."""
@@ -179,17 +179,15 @@ class SessionRecorder:
         else:
             self._is_saved = True
 
-    def _write(self, changes: dict[str, Any], *, is_activity: bool = True) -> None:
+    def _write(self, changes: dict[str, Any]) -> None:
         facts = {**self._facts, "last_updated": datetime.now(UTC).isoformat(timespec="milliseconds"), **changes}
         if used := self.usage:
             facts["usage"] = used
-        self._update(facts, is_activity=is_activity)
+        self._update(facts)
 
-    def _update(self, facts: dict[str, Any], *, is_activity: bool = True) -> None:
+    def _update(self, facts: dict[str, Any]) -> None:
         try:
-            update_metadata(
-                self._folder, facts, scrub=lambda value: self._redactor.scrub(value).value, is_activity=is_activity
-            )
+            update_metadata(self._folder, facts, scrub=lambda value: self._redactor.scrub(value).value)
         except (OSError, FoundationError) as error:
             self._report("metadata.json", error)
 

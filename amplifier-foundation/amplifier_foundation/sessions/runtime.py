@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 
 #: Emitted when @mentions have put files into a prompt.
 MENTIONS_RESOLVED = "mentions:resolved"
-_EVENTS = (MENTIONS_RESOLVED, APPROVAL_ANSWERED, MODE_CHANGED)
+#: The events of this package.
+_EVENTS: Final = (MENTIONS_RESOLVED, APPROVAL_ANSWERED, MODE_CHANGED, "session:undo", "session:restore")
 #: After all other hooks.
 _LAST = 1000
 #: Before all other policies.
@@ -125,6 +126,8 @@ class SessionRuntime:
         self._mode_before = mode_of_saved(known) if origin is None else self.run.mode
         self._sandboxed = SandboxedTools()
         self._log: SessionLog | None = None
+        #: What a resumed session logs before it goes on: nothing is written if it does not. None once it goes on.
+        self._held: list[dict[str, Any]] | None = None if saved is None else []
         self._python_log: PythonLog | None = None
         self._release: Callable[[], None] = lambda: None
         code = code_in_project(prepared.composed, prepared.layers, prepared.project, prepared.home.path)
@@ -315,6 +318,7 @@ class SessionRuntime:
             if not self.prepared.is_recorded:
                 self._recorder.save_record(self.prepared.composed)
         except BaseException as error:
+            self._write_held()
             self.session.status.status = "failed" if isinstance(error, Exception) else "cancelled"
             await self._close()
             raise
@@ -345,6 +349,7 @@ class SessionRuntime:
         first, at most once, and their results stand before the prompt. `attachments` are content blocks of the prompt,
         such as images.
         """
+        await self._go_on()
         await self._report_mode()
         self._recorder.open_turn(prompt.text if isinstance(prompt, UserInput) else prompt)
         self.turn_end.begin()
@@ -392,6 +397,7 @@ class SessionRuntime:
 
     async def replace_messages(self, messages: Sequence[dict[str, Any]]) -> None:
         """Replace the conversation; the system prompt stays."""
+        await self._go_on()
         context = self.session.coordinator.get("context")
         if not messages:
             await maybe_await(context.clear())
@@ -404,10 +410,18 @@ class SessionRuntime:
 
     async def save_messages(self) -> None:
         """Save the conversation as it is now, for apps that change it between turns."""
+        self._write_held()
         await self._recorder.save_messages(self.session.coordinator.get("context"))
+
+    async def record_event(self, event: str, data: dict[str, Any]) -> None:
+        """Emit an event of the app, such as an undone turn."""
+        await self._go_on()
+        await self.session.coordinator.hooks.emit(event, data)
 
     def end_logs(self) -> None:
         """Complete and close the logs of the session tree, for a process that ends without its event loop."""
+        if self._held is not None:
+            return  # nothing was written that would need an end
         from amplifier_foundation.sessions.log import end_log
 
         for child in self.children.running if self.children is not None else ():
@@ -427,7 +441,7 @@ class SessionRuntime:
             coordinator.register_capability(name, value)
         if self.children is not None:
             self.children.connect()
-        coordinator.register_contributor("observability.events", "app", lambda: [*_EVENTS])
+        coordinator.register_contributor("observability.events", "app", lambda: list(_EVENTS))
         if self.saved is not None:
             from amplifier_foundation.sessions.resume import past_cost_of
 
@@ -477,7 +491,21 @@ class SessionRuntime:
                 "another process"
             )
 
+    async def _go_on(self) -> None:
+        """Write what was held while nothing happened in a resumed session: its start, and a repaired conversation."""
+        if self._held is not None:
+            self._write_held()
+            await self._recorder.save_messages(self.session.coordinator.get("context"))
+
+    def _write_held(self) -> None:
+        held, self._held = self._held, None
+        for record in held or ():
+            self._write_log(record)
+
     def _write_log(self, record: dict[str, Any]) -> None:
+        if self._held is not None:
+            self._held.append(record)
+            return
         assert self._log is not None
         self._log.write(record)
         self._recorder.numbers.note(record, self._log.seq)
@@ -501,8 +529,7 @@ class SessionRuntime:
         from amplifier_foundation.sessions.resume import add_missing_messages
 
         await add_missing_messages(context, self.saved.messages)
-        interrupted = bool(self.saved.metadata.get("incremental"))
-        await self._recorder.resume(self.saved.stored, self.saved.messages, context, was_interrupted=interrupted)
+        self._recorder.resume(self.saved.stored, self.saved.messages)
 
     def _system_prompt(self) -> SystemPrompt:
         from amplifier_foundation.prompt.access import PromptAccess

@@ -269,7 +269,7 @@ class SessionStore:
             if summary is not None and (summary.damaged is None or folder.absolute().parent.name == "sessions"):
                 return summary
         raise SessionNotFoundError(
-            f"no session has the id, beginning of an id, name or path {text!r}: "
+            f"no session matches {text!r} (an id or its beginning, a name, or a path): "
             "`amplifier session list --all-projects` shows all"
         )
 

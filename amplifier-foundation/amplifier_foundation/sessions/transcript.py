@@ -96,7 +96,7 @@ def load_history(folder: Path) -> History:
     kept = _content(backup, problems)
     if kept is None:
         if content is None:
-            raise HistoryError(f"{problems[0]}: make it readable, or put a copy back in its place")
+            raise HistoryError(f"{problems[0]}: make it readable, or restore a copy of it")
         return History([], problems, "empty")
     problems.append(
         f"{path} {'holds no message' if content is not None else 'is missing'}: {backup.name} is used instead"

@@ -40,7 +40,7 @@ def unpack(archive: Path, folder: Path, shown: str, *, is_stopped: Callable[[], 
     except FileNotFoundError as error:
         raise SourceError(f"{shown}: there is no file {archive}") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise SourceError(f"{shown}: is no zip archive that can be read: {error}") from error
+        raise SourceError(f"{shown}: is not a readable zip archive: {error}") from error
     except OSError as error:
         raise SourceError(f"{shown}: cannot be unpacked: {error}") from error
 

@@ -137,7 +137,7 @@ class Fetcher:
             return await self._fill(entry, source, anew=is_anew)
         if copy.is_changed:
             self.warnings.append(
-                f"{source.shown}: {copy.folder} was changed since it was fetched; delete that folder to fetch it anew"
+                f"{source.shown}: {copy.folder} was changed since it was fetched; delete that folder to fetch it again"
             )
         return copy
 
@@ -259,7 +259,7 @@ def _check(source: SourceUri, pin: Pin, sha256: str, folder: Path | None = None)
     if sha256 == pin.sha256:
         return
     what = (
-        f"the copy in {folder} was changed: delete that folder to fetch it anew"
+        f"the copy in {folder} was changed: delete that folder to fetch it again"
         if folder is not None
         else "what is there now is something else: update the lock file if that is meant"
     )

@@ -169,7 +169,9 @@ def _seconds(environ: Mapping[str, str]) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise SourceError(f"{TIMEOUT_VARIABLE}={text!r} is no number of seconds: give one greater than 0, or unset it")
+        raise SourceError(
+            f"{TIMEOUT_VARIABLE}={text!r} is not a number of seconds: give one greater than 0, or unset it"
+        )
     return seconds
 
 

@@ -89,7 +89,7 @@ class SourceUri(NamedTuple):
 def parse_source(text: str) -> SourceUri:
     """Return the parts of a source; raise SourceError that says what is wrong with it and how to write it."""
     if not text or text != text.strip() or any(ord(character) < 32 for character in text):
-        raise SourceError(f"{text!r} is no source: it is empty or has blanks around it or control characters in it")
+        raise SourceError(f"{text!r} is not a source: it is empty or has blanks around it or control characters in it")
     if _WINDOWS.match(text):
         raise SourceError(
             f"{text!r} is a path of Windows, which does not exist on this system: give a path of this one"
@@ -176,7 +176,7 @@ def _package(text: str) -> SourceUri:
         hint = f"; for a repository write git+ssh://{text.replace(':', '/', 1)}"
     elif "://" not in text and ":" in text:
         hint = "; `namespace:path` is understood in includes, context, agents and @mentions, not as a source"
-    raise SourceError(f"{without_secrets(text)!r} is no source{hint}. Known forms: {_KNOWN}")
+    raise SourceError(f"{without_secrets(text)!r} is not a source{hint}. Known forms: {_KNOWN}")
 
 
 def _without_fragment(text: str, rest: str) -> tuple[str, str]:

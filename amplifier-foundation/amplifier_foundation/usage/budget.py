@@ -307,7 +307,8 @@ class SessionBudget(AbstractContextManager["SessionBudget"]):
         limit = self._limits[name]
         unpriced, estimated = self.account.unpriced, self.account.estimate.usd
         if name == "usd" and unpriced:
-            reason = f"the budget of {limit} usd cannot be kept: the price of {unpriced} answers is not known"
+            answers = "1 answer" if unpriced == 1 else f"{unpriced} answers"
+            reason = f"the budget of {limit} usd cannot be kept: the price of {answers} is unknown"
         else:
             part = f", {estimated} of it estimated" if estimated and name == "usd" else ""
             reason = f"the budget of {limit} {name} is used up ({self.used()[name]} used{part})"

@@ -123,7 +123,7 @@ def test_byte_order_marks_and_crlf_change_no_line(tmp_path: Path, shape: str) ->
         ("provider_preferences: [{provider: x, model: 1}]", ":2: 'provider_preferences[0].model' must be text"),
         ("provider_preferences: [{provider: x, config: 1}]", ":2: 'provider_preferences[0].config' must be a mapping"),
         ("instruction: also here", ":2: 'instruction' is given twice"),
-        ("tools:\n  - {module: x, source: ./none}", ":3: the source './none' of 'x' is not there"),
+        ("tools:\n  - {module: x, source: ./none}", ":3: the source './none' of 'x' was not found"),
         ("meta: [", ":3: malformed YAML"),
     ],
 )

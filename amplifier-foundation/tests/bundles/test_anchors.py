@@ -43,7 +43,7 @@ async def test_source_that_is_nowhere_names_file_line_and_both_places(place: Any
     with pytest.raises(BundleError) as caught:
         await place.loader().load("./behaviors/x.yaml")
     text = str(caught.value)
-    assert f"{bundle_folder}/behaviors/x.yaml:4: the source './modules/gone' of 'tool-x' is not there" in text
+    assert f"{bundle_folder}/behaviors/x.yaml:4: the source './modules/gone' of 'tool-x' was not found" in text
     assert f"{bundle_folder}/behaviors/modules/gone" in text
     assert f"{bundle_folder}/modules/gone" in text
 
@@ -92,7 +92,7 @@ agents:
 async def test_short_form_is_told_with_its_line(place: Any, key: str) -> None:
     """The source beside a session module's bare id has its line as well."""
     place.write("project/b.yaml", f"session:\n  orchestrator: a\n  context: b\n  {key}: ./gone\n")
-    with pytest.raises(BundleError, match=rf"b\.yaml:4: {key} './gone' is not there"):
+    with pytest.raises(BundleError, match=rf"b\.yaml:4: {key} './gone' was not found"):
         await place.loader().load("./b.yaml")
 
 
@@ -111,7 +111,7 @@ def test_missing_sources_can_be_passed_on(tmp_path: Path) -> None:
     part = {"tools": [{"module": "t", "source": "./m"}]}
     anchored = anchor_sources(part, tmp_path / "file.md", tmp_path, on_missing=told.append)
     assert anchored["tools"][0]["source"] == str(tmp_path / "m")
-    assert "'./m' of 't' is not there" in told[0]
+    assert "'./m' of 't' was not found" in told[0]
 
 
 async def test_linked_folder_counts_as_it_is_written_too(place: Any, bundle_folder: Path) -> None:

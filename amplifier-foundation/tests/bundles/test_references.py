@@ -38,7 +38,7 @@ def test_kinds(text: str, kind: str) -> None:
 )
 def test_nonsense_is_refused(text: str) -> None:
     """What can mean nothing, or leads out of a namespace, is refused with the forms there are."""
-    with pytest.raises(BundleError, match="is no reference"):
+    with pytest.raises(BundleError, match="is not a reference"):
         parse_reference(text)
 
 

@@ -13,10 +13,13 @@ from amplifier_core.events import ALL_EVENTS
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.prompt.user_input import UserInput
 from amplifier_foundation.sessions.metadata import update_metadata
+from amplifier_foundation.sessions.plan import ModulesMissingError
 from amplifier_foundation.sessions.resume import SavedSession, load_session
 from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_kit.engine.pairing import check_pairing
+from amplifier_kit.log.files import SessionLogBusy
 from amplifier_kit.log.reader import read_log
+from amplifier_kit.log.writer import SessionLog
 
 PLAN: dict[str, Any] = {
     "session": {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}},
@@ -151,7 +154,7 @@ async def test_a_context_with_a_file_of_its_own_gets_what_it_lacks(tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["simple", "persistent"])
 async def test_a_turn_cut_off_is_completed_once(tmp_path: Path, kind: str) -> None:
-    """A prompt that only the log has is in the conversation after the first resume, and not twice after the second."""
+    """A prompt that only the log has is written with the next prompt, and not twice; opening alone writes nothing."""
     prepared = _prepared(tmp_path, f"context-{kind}")
     folder = await _run(prepared, "one", "two")
     for name in ("transcript.jsonl", "context-messages.jsonl"):
@@ -160,14 +163,69 @@ async def test_a_turn_cut_off_is_completed_once(tmp_path: Path, kind: str) -> No
     update_metadata(folder, {"incremental": True})
     saved = load_session(folder)
     assert saved.notes == ("the last prompt was recovered from the log", "the answer was recovered from the log")
+    before = (folder / "transcript.jsonl").read_bytes()
     await _run(prepared, saved=saved)
+    assert (folder / "transcript.jsonl").read_bytes() == before
+    assert _metadata(folder)["incremental"] is True
+    await _run(prepared, "three", saved=load_session(folder))
     assert "incremental" not in _metadata(folder)
-    assert _words(_lines(folder)) == TWO_TURNS
+    assert _words(_lines(folder)) == [*TWO_TURNS, "user: three", "assistant: The answer."]
     again = load_session(folder)
     assert again.notes == ()
-    await _run(prepared, "three", saved=again)
-    assert _words(_lines(folder)) == [*TWO_TURNS, "user: three", "assistant: The answer."]
-    assert _metadata(folder)["turn_count"] == 3
+    await _run(prepared, "four", saved=again)
+    assert _words(_lines(folder))[-4:] == [
+        "user: three",
+        "assistant: The answer.",
+        "user: four",
+        "assistant: The answer.",
+    ]
+    assert _metadata(folder)["turn_count"] == 4
+
+
+async def test_opening_a_session_changes_nothing(tmp_path: Path) -> None:
+    """A session that is resumed and left without a prompt has the same files, with the same contents and times."""
+    prepared = _prepared(tmp_path)
+    folder = await _run(prepared, "one")
+
+    def state() -> dict[str, tuple[int, bytes]]:
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        return {str(file): (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
+
+    before = state()
+    (folder / "events.lock").write_text("1\n")
+    before = state()
+    async with SessionRuntime(prepared, saved=load_session(folder), environ={}) as runtime:
+        with pytest.raises(SessionLogBusy):
+            SessionLog(folder)
+        await runtime.session.coordinator.hooks.emit("sandbox:status", {"tool": "bash"})
+    assert state() == before
+    await _run(prepared, "two", saved=load_session(folder))
+    assert [line.event for line in read_log(folder)].count("session:end") == 2
+
+
+async def test_what_was_held_comes_first(tmp_path: Path) -> None:
+    """What a resumed session logs at its start stands before its first turn, in order and without gaps."""
+    prepared = _prepared(tmp_path)
+    folder = await _run(prepared, "one")
+    async with SessionRuntime(prepared, saved=load_session(folder), environ={}) as runtime:
+        runtime.session.coordinator.log("INFO", "at the start")
+        await runtime.execute("two")
+    lines = list(read_log(folder))
+    assert [line.get("seq") for line in lines] == list(range(1, len(lines) + 1))
+    events = [line.event for line in lines]
+    assert events.index("log:entry") < events.index("session:resume")
+
+
+async def test_a_resumed_session_that_fails_to_start_is_logged(tmp_path: Path) -> None:
+    """The log of a resumed session whose modules cannot be loaded says so."""
+    prepared = _prepared(tmp_path)
+    folder = await _run(prepared, "one")
+    plan = {**prepared.composed.plan, "tools": [{"module": "tool-absent"}]}
+    broken = replace(prepared, composed=replace(prepared.composed, plan=plan))
+    with pytest.raises(ModulesMissingError):
+        await SessionRuntime(broken, saved=load_session(folder), environ={}).__aenter__()
+    [entry] = [line for line in read_log(folder) if line.event == "log:entry" and line.error]
+    assert "tool-absent" in entry.data["message"]
 
 
 async def test_a_history_mended_in_the_middle_is_written_whole(tmp_path: Path) -> None:
@@ -179,9 +237,10 @@ async def test_a_history_mended_in_the_middle_is_written_whole(tmp_path: Path) -
     stored = [same, call, same, same]
     (folder / "transcript.jsonl").write_text("".join(json.dumps(message) + "\n" for message in stored))
     saved = load_session(folder)
-    await _run(prepared, saved=saved)
-    assert [line["role"] for line in _lines(folder)] == [message["role"] for message in saved.messages]
-    assert [line["role"] for line in _lines(folder)] == ["user", "assistant", "tool", "assistant", "user", "user"]
+    await _run(prepared, "next", saved=saved)
+    roles = ["user", "assistant", "tool", "assistant", "user", "user"]
+    assert [message["role"] for message in saved.messages] == roles
+    assert [line["role"] for line in _lines(folder)] == [*roles, "user", "assistant"]
 
 
 async def test_a_turn_that_was_never_taken_is_not_counted(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ async def test_an_unwritable_home(home: Home, environ: Environ, repository: Any)
 
 async def test_a_source_that_makes_no_sense(home: Home) -> None:
     """What is no source is refused before anything is touched."""
-    with pytest.raises(SourceError, match="is no source"):
+    with pytest.raises(SourceError, match="is not a source"):
         await Fetcher(home).fetch("what:ever")
 
     assert not home.path.exists()

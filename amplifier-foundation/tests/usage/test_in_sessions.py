@@ -218,4 +218,4 @@ async def test_what_is_free_has_a_price(open_session: OpenSession, service: Mode
     service.answers(*map(WIRE.either, (SAID, SAID)))
     async with unknown:
         assert await unknown.execute("go") == "Fine."
-        assert "the price of 1 answers is not known" in await unknown.execute("more")
+        assert "the price of 1 answer is unknown" in await unknown.execute("more")

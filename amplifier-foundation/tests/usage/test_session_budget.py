@@ -42,7 +42,7 @@ def test_an_unknown_price_is_not_zero() -> None:
     """With a limit of dollars, an answer whose price is not known ends the session."""
     budget = SessionBudget({"usd": 5})
     budget.add_usage({"input_tokens": 1, "output_tokens": 1})
-    assert "the price of 1 answers is not known" in str(budget.check())
+    assert "the price of 1 answer is unknown" in str(budget.check())
     free = SessionBudget({"tokens": 5})
     free.add_usage({"input_tokens": 1})
     assert free.check() is None

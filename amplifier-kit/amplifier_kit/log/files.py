@@ -162,6 +162,9 @@ class LogLock:
         Raises SessionLogBusy when the lock is held already, OSError when the file cannot be opened.
         """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        state = os.fstat(self._descriptor)
+        #: What the file was like, for `restore`.
+        self._before = os.pread(self._descriptor, 32, 0), (state.st_atime_ns, state.st_mtime_ns)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -178,6 +181,16 @@ class LogLock:
         except OSError:
             # On a full disk the lock still holds; the next process only learns less about it.
             pass
+
+    def restore(self) -> None:
+        """Leave the file as it was: nothing was written to the log."""
+        content, times = self._before
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, content, 0)
+            os.utime(self._descriptor, ns=times)
+        except OSError:
+            pass  # on a full disk the file says who had the log last
 
     def release(self) -> None:
         """Allow the next writer. The file stays: another process may have it open and wait for its lock."""

@@ -76,6 +76,8 @@ class SessionLog:
         self._descriptor: int | None = None
         self._lock: LogLock | None = None
         self._was_open = False
+        #: Whether anything was written, or was to be written.
+        self._was_used = False
         self._size = 0
         #: Whether the file must be checked before the next line: at first, and after an error or an interruption.
         self._must_check = True
@@ -125,13 +127,18 @@ class SessionLog:
                 self._writing = False
 
     def close(self) -> None:
-        """Report lost lines, force the file to disk, and release the log; may be called twice."""
+        """Report lost lines, force the file to disk, and release the log; may be called twice.
+
+        A log to which nothing was written is left exactly as it was.
+        """
         with self._mutex:
             if self._closed:
                 return
-            if self._process == os.getpid():
+            if self._process == os.getpid() and self._was_used:
                 self._report_losses()
                 self._sync()
+            elif self._lock is not None and self._process == os.getpid():
+                self._lock.restore()
             self._closed = True
             self._release()
 
@@ -163,6 +170,7 @@ class SessionLog:
         redacted = self._redact(record)
         if redacted is None:
             return
+        self._was_used = True
         seq = self._seq + 1
         try:
             if self._must_check or self._descriptor is None or monotonic() > self._next_check:

@@ -10,7 +10,7 @@ from amplifier_app_cli.ui.layout import counted, folded, single_line
 from amplifier_app_cli.ui.menu import Option
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.paths import expanded
-from amplifier_foundation.sessions.checkpoints import Checkpoints
+from amplifier_foundation.sessions.checkpoints import SESSION_UNDO, Checkpoints
 from amplifier_foundation.sessions.export import export
 from amplifier_foundation.sessions.fork import fork_session
 from amplifier_foundation.sessions.metadata import read_summary
@@ -60,6 +60,8 @@ async def undo(chat: Conversation, words: str) -> None:
     first = _first_since(checkpoints, messages[turn_boundaries(messages)[-1]])
     restored = checkpoints.restore(first.id, force=words == "force") if first is not None else None
     await replace_messages(chat, slice_to_turn(messages, turns - 1))
+    files = restored.to_event() if restored is not None else {}
+    await chat.runtime.record_event(SESSION_UNDO, {"turn": turns, "turns_left": turns - 1, **files})
     lines = [f"turn {turns} is undone; {turns - 1} left"]
     if restored is not None:
         lines += [f"restored: {path}" for path in restored.put_back]

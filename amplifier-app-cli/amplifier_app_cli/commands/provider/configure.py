@@ -177,7 +177,10 @@ def ask_for_type(app: App) -> str:
     for known in KNOWN:
         say(f"  {known.id:<18}{known.title}{'' if is_installed(known.module) else ' (not installed)'}")
     usable = [known.id for known in KNOWN if is_installed(known.module)]
-    answer: str = click.prompt("Provider", type=click.Choice(usable), default=usable[0], err=True)
+    choices = click.Choice([*usable, "q"])
+    answer: str = click.prompt("Provider (q leaves)", type=choices, default=usable[0], show_choices=False, err=True)
+    if answer == "q":
+        raise click.Abort
     return answer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_foundation.sessions.checkpoints import (
+    SESSION_RESTORE,
     Checkpoint,
     Checkpoints,
     FileState,
@@ -20,6 +22,8 @@ from amplifier_foundation.sessions.checkpoints import (
     Restored,
     RestorePlan,
 )
+from amplifier_foundation.sessions.log import append_event
+from amplifier_kit.log.files import SessionLogBusy
 
 
 @click.command()
@@ -70,11 +74,11 @@ def restore(
             return
         checkpoint = first.id
     assert checkpoint is not None
-    _restore(app, checkpoints, checkpoint, dry_run, force, is_sure, as_json)
+    _restore(app, found.folder, checkpoints, checkpoint, dry_run, force, is_sure, as_json)
 
 
 def _restore(
-    app: App, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, as_json: bool
+    app: App, folder: Path, checkpoints: Checkpoints, to: str, dry_run: bool, force: bool, is_sure: bool, as_json: bool
 ) -> None:
     plan = checkpoints.plan(to)
     app.warn(checkpoints.problems)
@@ -91,6 +95,10 @@ def _restore(
         what = counted(len(plan.changes), "file")
         app.confirm(f"Change {what}?", is_sure, f"give --yes to change {what}, or look with --dry-run")
     restored = checkpoints.restore(to, force=force)
+    try:
+        append_event(folder, SESSION_RESTORE, restored.to_event())
+    except SessionLogBusy:
+        app.inform("note: the session is running, so its log does not have this: its checkpoints do")
     _report(app, restored, as_json)
 
 
@@ -122,17 +130,8 @@ def _print_plan(app: App, plan: RestorePlan, as_json: bool) -> None:
 
 
 def _report(app: App, restored: Restored, as_json: bool) -> None:
-
     if as_json:
-        print_json(
-            {
-                "checkpoint": restored.checkpoint.id,
-                "restored_to": restored.checkpoint.restored_to,
-                "put_back": [str(path) for path in restored.put_back],
-                "removed": [str(path) for path in restored.removed],
-                "left": list(restored.left),
-            }
-        )
+        print_json(restored.to_event())
         return
 
     for path in restored.put_back:
@@ -141,7 +140,7 @@ def _report(app: App, restored: Restored, as_json: bool) -> None:
         click.echo(plain(f"removed {path}"))
     app.warn(restored.left)
     if restored.put_back or restored.removed:
-        app.inform(f"to take that back, restore to {restored.checkpoint.id}")
+        app.inform(f"to undo this, restore to {restored.checkpoint.id}")
     else:
         app.inform("no file had to be changed")
 

@@ -28,6 +28,7 @@ from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
 from amplifier_foundation.sessions.cleanup import folder_bytes
 from amplifier_foundation.sessions.log import is_running
+from amplifier_foundation.sessions.message_parts import message_parts
 from amplifier_foundation.sessions.metadata import SessionSummary, load_metadata, load_record
 from amplifier_foundation.sessions.store import SessionStore
 from amplifier_foundation.sessions.transcript import load_history
@@ -268,35 +269,26 @@ def _heading(message: Mapping[str, Any], turn: int) -> str:
 
 def _message_parts(message: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     """Yield the texts of a message, each with whether it is whole."""
-    if thinking := message.get("thinking_text"):
-        yield _cut(f"(thinking) {thinking}")
-    content, calls = message.get("content"), message.get("tool_calls")
-    if text := _text(content):
+    parts = message_parts(message)
+    for thought in parts.thoughts:
+        yield _cut(f"(thinking) {thought}")
+    if text := _text(parts.content):
         yield _cut(text) if message.get("role") == "tool" else (text, True)
-    blocks = content if isinstance(content, list) else ()
-    for call in calls if isinstance(calls, list) else [block for block in blocks if _is_call(block)]:
-        if isinstance(call, dict):
-            arguments = json.dumps(call.get("arguments", call.get("input")), ensure_ascii=False)
-            yield _cut(f"calls {call.get('tool') or call.get('name')}: {arguments}")
+    for name, given in parts.calls:
+        yield _cut(f"calls {name}: {json.dumps(given, ensure_ascii=False)}")
 
 
 def _text(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "\n".join(_block(block) for block in content if not _is_call(block))
+        return "\n".join(_block(block) for block in content)
     return "" if content is None else json.dumps(content, ensure_ascii=False)
 
 
-def _is_call(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") in ("tool_call", "tool_use")
-
-
 def _block(block: object) -> str:
-    if isinstance(block, dict):
-        for key in ("text", "thinking"):
-            if isinstance(block.get(key), str):
-                return str(block[key])
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return str(block["text"])
     return json.dumps(block, ensure_ascii=False)
 
 

@@ -47,7 +47,7 @@ async def edit_text(text: str, editor: str, lender: Lender, environ: Mapping[str
     try:
         command = shlex.split(editor)
     except ValueError as error:
-        raise EditorError(f"the editor {editor!r} cannot be understood: {error}") from error
+        raise EditorError(f"the editor {editor!r} cannot be parsed: {error}") from error
     with tempfile.TemporaryDirectory(prefix="amplifier-edit-", ignore_cleanup_errors=True) as folder:
         file = Path(folder) / "input.json"
         file.touch(mode=0o600)

@@ -80,3 +80,25 @@ def test_an_archive_on_standard_output_can_be_unpacked(
     with tarfile.open(fileobj=io.BytesIO(archived)) as archive:
         assert f"{ONE}/metadata.json" in archive.getnames()
     assert os.listdir(project) == []
+
+
+def test_markdown_has_each_thought_and_call_once(
+    amplifier: Callable[..., subprocess.CompletedProcess[str]], project: Path
+) -> None:
+    """What a model thinks and calls is in the document once, although messages hold it twice."""
+    (project / "run.yaml").write_text(
+        "turns:\n"
+        "  - {thinking: I look around., text: Let me see., tool_calls: [{name: todo, arguments: {action: list}}]}\n"
+        "  - {thinking: That is all., text: Done.}\n"
+    )
+    (project / "bundle.yaml").write_text(
+        "bundle: {name: scripted}\nincludes: [default]\n"
+        "providers:\n  - {module: provider-mock, config: {scenario: run.yaml}}\n"
+    )
+    assert amplifier("run", "go", "--bundle", "./bundle.yaml").returncode == 0
+    [session] = json.loads(amplifier("session", "list", "--json").stdout)["sessions"]
+    assert amplifier("session", "export", session["id"], "-o", "talk.md").returncode == 0
+    text = (project / "talk.md").read_text(encoding="utf-8")
+    for part in ("I look around.", "That is all.", "Let me see.", "*Calls `todo`:*", '"action": "list"', "Done."):
+        assert text.count(part) == 1, part
+    assert "tool_call" not in text

@@ -11,8 +11,11 @@ from typing import Any
 import pexpect
 import pytest
 from click.testing import Result
+from jsonschema import Draft202012Validator
 
 from amplifier_foundation.sessions.checkpoints import Checkpoints
+from amplifier_kit.log.record import schema
+from amplifier_kit.log.writer import SessionLog
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., Result]
@@ -71,6 +74,38 @@ def test_a_restore_can_be_undone(amplifier: Amplifier, written: Path, project: P
     assert again["restored_to"] == "c4"
     assert _kept(project) == "2"
     assert (project / "new/file").exists()
+
+
+def _validated(folder: Path) -> list[dict[str, Any]]:
+    """Return the lines of a log, each of which is of the published schema."""
+    lines = [json.loads(line) for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        Draft202012Validator(schema()).validate(line)
+    return lines
+
+
+def test_a_restore_is_an_event(give: Give, written: Path, project: Path) -> None:
+    """The log of the session says which files were put back and removed, and to which checkpoint."""
+    assert give("restore", ONE, "c2", "--yes").exit_code == 0
+    [line] = _validated(written)
+    assert (line["event"], line["session_id"], line["component"]) == ("session:restore", ONE, "app")
+    expected = {"checkpoint": "c4", "restored_to": "c2", "left": []}
+    assert line["data"] == {
+        **expected,
+        "put_back": [str(project / "kept")],
+        "removed": [str(project / "new/file")],
+    }
+    assert give("restore", ONE, "c2", "--dry-run").exit_code == 0
+    assert len(_validated(written)) == 1
+
+
+def test_a_restore_of_a_running_session(give: Give, written: Path, project: Path) -> None:
+    """Files are restored while the session runs; that its log does not have it is said."""
+    with SessionLog(written):
+        result = give("restore", ONE, "c2", "--yes")
+    assert result.exit_code == 0
+    assert _kept(project) == "1"
+    assert "note: the session is running, so its log does not have this" in result.stderr
 
 
 def test_the_last_turn_is_undone_turn_after_turn(give: Give, written: Path, project: Path) -> None:

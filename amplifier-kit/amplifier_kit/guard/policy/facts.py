@@ -79,7 +79,7 @@ def facts(action: str, details: Mapping[str, Any], project: Path) -> Facts:
     try:
         found.look()
     except (ValueError, OSError, RecursionError) as error:
-        found.problems.append(f"it cannot be understood: {error}")
+        found.problems.append(f"it cannot be parsed: {error}")
     lists = {name: tuple(getattr(found, name)) for name in ("paths", "hosts", "reads", "writes", "spelled", "lines")}
     commands = None if found.commands is None else tuple(found.commands)
     return Facts(action, found.tool, commands, problem="; ".join(found.problems), **lists)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from amplifier_core.events import SESSION_END
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.processes import supervisor
 from amplifier_kit.guard.processes.programs import command_environment, loader_variables
@@ -28,6 +30,8 @@ SANDBOX_STATUS: Final = "sandbox:status"
 SANDBOX_BLOCKED: Final = "sandbox:blocked"
 EVENTS: Final = (SANDBOX_STATUS, SANDBOX_BLOCKED)
 
+#: Seconds that the end of a session waits for the status.
+_END_TIMEOUT: Final = 10.0
 _ACTIVE, _ABSENT, _OFF = "active", "absent", "off"
 #: Where the standalone programs that run before a command are mounted.
 _MOUNT_CHECK: Final = "/run/mount_check.py"
@@ -170,12 +174,16 @@ class Sandbox:
         return f"sandbox: NOT AVAILABLE, {refused}: {status.reason}"
 
     async def announce(self, coordinator: Any, tool: str) -> Status:
-        """Emit `sandbox:status` for a tool, with a logged warning when the sandbox is not available."""
-        status = await self.ready()
-        if status.status == _ABSENT:
-            logger.warning("%s: %s", tool, self.summary())
-        await coordinator.hooks.emit(SANDBOX_STATUS, {"tool": tool, **status._asdict()})
-        return status
+        """Emit `sandbox:status` for a tool, with a logged warning when the sandbox is not available.
+
+        A session that ends meanwhile waits for it, so that the event comes before `session:end`.
+        """
+        with _before_session_end(coordinator, f"{tool}-sandbox"):
+            status = await self.ready()
+            if status.status == _ABSENT:
+                logger.warning("%s: %s", tool, self.summary())
+            await coordinator.hooks.emit(SANDBOX_STATUS, {"tool": tool, **status._asdict()})
+            return status
 
     def check(self) -> Status:
         """Return the status; raise SandboxRequiredError when it is required but not available. Blocks once."""
@@ -389,3 +397,24 @@ def sandbox_of(
     hidden = [home] if (home := coordinator.get_capability("amplifier.home")) else []
     guarded = coordinator.get_capability("session.control_files") or ()
     return Sandbox(settings_of(coordinator, config), project, hidden=[*hidden, amplifier_home()], guarded=guarded)
+
+
+@contextmanager
+def _before_session_end(coordinator: Any, name: str) -> Iterator[None]:
+    """Let `session:end` wait until the block is left, for a limited time."""
+    register = getattr(coordinator.hooks, "register", None)  # a test double may only record events
+    if register is None:
+        yield
+        return
+    done = asyncio.Event()
+
+    async def wait(event: str, data: Any) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(done.wait(), _END_TIMEOUT)
+
+    unregister = register(SESSION_END, wait, priority=-1000, name=name)
+    try:
+        yield
+    finally:
+        done.set()
+        unregister()

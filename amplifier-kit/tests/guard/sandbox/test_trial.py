@@ -173,3 +173,30 @@ def test_a_folder_on_path_that_is_relative(project: Path, monkeypatch: pytest.Mo
     (project / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}")
     assert Sandbox(SandboxConfig(), project.parent / "other").status.reason == "bubblewrap (bwrap) is not on PATH"
+
+
+async def test_the_status_comes_before_the_end_of_the_session(
+    fake: Fake, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that ends while the sandbox is tried waits for the status."""
+    coordinator: Any = MockCoordinator()
+    events: list[str] = []
+    coordinator.hooks.register("sandbox:status", lambda event, data: events.append(event))
+    coordinator.hooks.register("session:end", lambda event, data: events.append(event), priority=1000)
+    box = Sandbox(SandboxConfig(), project)
+    may_go_on = asyncio.Event()
+    ready = box.ready
+
+    async def slow() -> Any:
+        await may_go_on.wait()
+        return await ready()
+
+    monkeypatch.setattr(box, "ready", slow)
+    announcing = asyncio.create_task(box.announce(coordinator, "bash"))
+    await asyncio.sleep(0)
+    ending = asyncio.create_task(coordinator.hooks.emit("session:end", {}))
+    await asyncio.sleep(0)
+    assert events == []
+    may_go_on.set()
+    await asyncio.gather(announcing, ending)
+    assert events == ["sandbox:status", "session:end"]
