@@ -162,7 +162,7 @@ def test_a_folder_with_the_home_in_it_is_no_project(
     """There, any file may be one that runs at login: such modes are refused, with what to do."""
     monkeypatch.setenv("HOME", str(tmp_path / "people" / "ada"))
     for folder in (tmp_path / "people" / "ada", tmp_path / "people", Path("/")):
-        with pytest.raises(PermissionModeError, match="contains your home folder.*or use the mode ask"):
+        with pytest.raises(PermissionModeError, match=r"contains your home folder.*or use the mode ask"):
             check_place(mode, folder)
     check_place(mode, tmp_path / "people" / "ada" / "project")
     check_place("read-only", tmp_path / "people")
@@ -203,7 +203,7 @@ def test_an_unknown_mode_is_an_error(home: Home, project: Path) -> None:
     home.settings.write_text("permissions:\n  mode: accept-edit\n", encoding="utf-8")
     with pytest.raises(PermissionModeError, match=r"settings.yaml:2: unknown .*did you mean 'accept-edits'"):
         mode_of_settings(Settings.load(home, project))
-    with pytest.raises(PermissionModeError, match="metadata.json"):
+    with pytest.raises(PermissionModeError, match=r"metadata\.json"):
         RunPermissions.starting(None, {}, {"permission_mode": "anything"}, Settings())
     assert [parse_mode(mode.name) for mode in MODES] == ["ask", "accept-edits", "auto", "read-only"]
 
