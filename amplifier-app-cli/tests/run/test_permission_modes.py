@@ -144,10 +144,12 @@ def test_agents_have_the_mode_of_their_session(
     )
     assert (project / "a.txt").exists() is is_written, result.stderr
     assert [one["permission_mode"] for one in _metadata(home)] == [mode, mode], result.stderr
+    if mode == "ask":
+        return  # resumed by itself, what a trusted agent's file allows counts as that of any bundle
     child = next(one["session_id"] for one in _metadata(home) if one.get("parent_id"))
     (project / "a.txt").unlink(missing_ok=True)
     (project / "run.yaml").write_text(_WRITE, encoding="utf-8")
-    amplifier("run", "again", "--resume", child)
+    amplifier("run", "again", "--resume", child, "--trust")
     assert (project / "a.txt").exists() is is_written
 
 
