@@ -52,7 +52,7 @@ def _say_that_it_waits() -> None:
     from amplifier_app_cli.ui.say import say
 
     say(
-        "reading standard input, which is sent with the prompt, to its end; to send the prompt alone, add `< /dev/null`"
+        "reading standard input to its end, to send it with the prompt; to send the prompt alone, add `< /dev/null`"
     )
 
 
