@@ -103,14 +103,16 @@ class _PromptView:
         return outcome
 
     def close(self) -> None:
-        """Show which MCP servers were missing, the timings if verbose, and where the log is."""
+        """Show which MCP servers were missing, the timings if verbose, and how to see the log."""
         for note in self._mcp_servers.notes():
             self._app.inform(note)
         if self._app.is_verbose:
             for line in _timings(self._prepared_after, self._session.stats):
                 self._app.inform(line)
+            if self._session.was_opened:
+                self._app.inform(f"log file: {self._session.runtime.log_path}")
         if self._session.was_opened:
-            self._app.inform(f"log: {self._session.runtime.log_path}")
+            self._app.inform(f"log: amplifier logs {_short_id(self._session.runtime.session_id)}")
 
     # -- what the session calls --
 

@@ -51,9 +51,7 @@ def _has_data(descriptor: int) -> bool:
 def _say_that_it_waits() -> None:
     from amplifier_app_cli.ui.say import say
 
-    say(
-        "reading standard input to its end, to send it with the prompt; to send the prompt alone, add `< /dev/null`"
-    )
+    say("reading standard input to its end, to send it with the prompt; to send the prompt alone, add `< /dev/null`")
 
 
 def _decoded(content: bytes) -> str:

@@ -16,8 +16,10 @@ class SandboxNotice:
     Tools find out in the background. While an approval is pending, the notice waits for the answer.
     """
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], None], *, is_complete: bool = True) -> None:
+        """Without `is_complete`, only what weakens or changes the sandbox is shown, not that it works as usual."""
         self._show = show
+        self._is_complete = is_complete
         self._shown: set[str] = set()
         self._held: list[str] = []
         #: The open approval requests.
@@ -31,6 +33,9 @@ class SandboxNotice:
             hooks.register(event, self._on_answer, priority=950, name="app-sandbox")
 
     def _on_status(self, event: str, data: dict[str, Any]) -> None:
+        is_usual = data.get("status") == "active" and not (data.get("network") or data.get("reason"))
+        if is_usual and not self._is_complete:
+            return
         text = sandbox_text(data)
         if text not in self._shown:
             self._shown.add(text)
