@@ -71,7 +71,7 @@ class _PromptView:
         self._app = app
         self._prompt = prompt
         self._session = SessionApp(app, request, self)
-        self.printer: Printer = printer_for(output_format, out, self._session.stats)
+        self.printer: Printer = printer_for(output_format, out, self._session.stats, is_quiet=app.is_quiet)
         self._mcp_servers = McpServerNotice()
         self._attachments = Attachments()
         #: The pending calls that run before the prompt.
@@ -103,16 +103,16 @@ class _PromptView:
         return outcome
 
     def close(self) -> None:
-        """Show which MCP servers were missing, the timings if verbose, and how to see the log."""
+        """Show which MCP servers were missing, how to see the log, and if verbose the timings and where the log is."""
         for note in self._mcp_servers.notes():
             self._app.inform(note)
         if self._app.is_verbose:
             for line in _timings(self._prepared_after, self._session.stats):
                 self._app.inform(line)
-            if self._session.was_opened:
-                self._app.inform(f"log file: {self._session.runtime.log_path}")
         if self._session.was_opened:
-            self._app.inform(f"log: amplifier logs {_short_id(self._session.runtime.session_id)}")
+            runtime = self._session.runtime
+            command = f"amplifier logs {_short_id(runtime.session_id)}"
+            self._app.inform(f"log: {runtime.log_path if self._app.is_verbose else command}")
 
     # -- what the session calls --
 
@@ -126,16 +126,15 @@ class _PromptView:
         if self._app.is_verbose:
             for line in _files_and_modules(session.parts):
                 self._app.inform(line)
-        self._app.inform(session.parts.provider_line)
+        choice = session.parts.choice
+        self._app.inform(choice.line if self._app.is_verbose else choice.summary)
         session.signals.token = session.coordinator.cancellation
         self._mcp_servers.connect(session.coordinator.hooks)
         self.printer.start(session)
         self._connect_approvals(session)
 
     def notice(self, text: str) -> None:
-        if not self._app.is_quiet:
-            self.printer.pause()
-            self._app.inform(text)
+        self._app.inform(text)
 
     def message(self, text: str, level: str, source: str) -> None:
         self._app.inform(f"{level}: {text}" if level in ("warning", "error") else text)

@@ -36,7 +36,7 @@ hooks:
 
 def _log(result: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     """Return the lines of the log that a run says it has written."""
-    [path] = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("log file: ")]
+    [path] = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("log: ")]
     return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
