@@ -242,3 +242,38 @@ def test_an_added_folder(amplifier: Amplifier, scripted: Scripted, tmp_path: Pat
     assert amplifier("continue", "again").returncode == 0
     assert list(library.iterdir()) == []
     assert amplifier("run", "go", "--add-dir", str(library / "missing")).returncode == 2
+
+
+def test_an_answer_from_before_does_not_lift_the_mode(
+    amplifier: Amplifier, scripted: Scripted, project: Path, home: Path
+) -> None:
+    """A pending call that was allowed is judged again when it runs: in read-only it is denied."""
+    assert amplifier("run", "go", "--bundle", scripted(_RUN, _TOOLS)).returncode == 3
+    (session,) = (one["session_id"] for one in _metadata(home))
+    assert amplifier("approval", "allow", session).returncode == 0
+    scripted("turns: [{text: Done.}]", _TOOLS)
+    amplifier("run", "--resume", session, "--permission-mode", "read-only")
+    assert not (project / "made").exists()
+
+
+def test_a_fork_keeps_the_mode(amplifier: Amplifier, scripted: Scripted, project: Path, home: Path) -> None:
+    """A copy of a session in read-only is in read-only."""
+    bundle = scripted("turns: [{text: Done.}]", _TOOLS)
+    assert amplifier("run", "go", "--bundle", bundle, "--permission-mode", "read-only").returncode == 0
+    (session,) = (one["session_id"] for one in _metadata(home))
+    assert amplifier("session", "fork", session, "--name", "copy").returncode == 0
+    scripted(_WRITE, _TOOLS)
+    amplifier("run", "again", "--resume", "copy")
+    assert not (project / "a.txt").exists()
+    assert {one["permission_mode"] for one in _metadata(home)} == {"read-only"}
+
+
+@pytest.mark.parametrize(("config", "code"), [("{}", 0), ("{tools: {write_file: {require_approval: true}}}", 3)])
+def test_a_module_that_asks_each_time_is_not_lifted(
+    config: str, code: int, amplifier: Amplifier, scripted: Scripted, project: Path
+) -> None:
+    """What hooks-approval asks for by the kind of tool is spared by the mode; what it is configured to ask is not."""
+    more = f"  - {{module: hooks-approval, config: {config}}}\n{_TOOLS}"
+    result = amplifier("run", "go", "--bundle", scripted(_WRITE, more), "--permission-mode", "accept-edits")
+    assert result.returncode == code, result.stderr
+    assert (project / "a.txt").exists() is (code == 0)

@@ -34,6 +34,8 @@ AUTO: Final[Mode] = "auto"
 READ_ONLY: Final[Mode] = "read-only"
 #: From the strictest to the loosest.
 _BY_STRICTNESS: Final[tuple[Mode, ...]] = get_args(Mode)
+#: Files that editors, shells and git hooks of a project run by themselves: writing one is asked about in every mode.
+_RUN_BY_OTHERS: Final = ("**/.vscode/**", "**/.idea/**", "**/.devcontainer/**", "**/.husky/**", "**/.envrc")
 #: The scopes of settings that may loosen what is asked: files of a project, which others write too, may not.
 _MAY_LOOSEN: Final = ("user", "session", "given")
 
@@ -158,6 +160,8 @@ class RunPermissions:
             Rule("allow", action="filesystem.write", path=place, reason=f"{name}: editing inside the project")
             for place in places
         ]
+        why = "editors, shells and git hooks run what lies here by themselves"
+        rules += [Rule("ask", action="filesystem.write", path=f"/{place}", reason=why) for place in _RUN_BY_OTHERS]
         if self.mode == AUTO:
             rules.append(Rule("allow", action="session.spawn", reason=f"{name}: an agent has the same mode"))
             if is_confined:

@@ -11,7 +11,7 @@ from amplifier_foundation.policy.modes import AUTO, Mode, PermissionModeError, c
 
 logger = logging.getLogger(__name__)
 
-_OTHERWISE = "use the mode accept-edits"
+_OTHERWISE = "use the mode accept-edits (`--permission-mode accept-edits`)"
 
 
 class SandboxedTools:

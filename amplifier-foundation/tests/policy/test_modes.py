@@ -64,6 +64,9 @@ def _verdict(permissions: SessionPermissions, call: tuple[str, dict[str, Any]], 
         (_write(".amplifier/settings.yaml"), ("ask", "ask", "ask", "deny")),
         (_write(".git/hooks/pre-commit"), ("ask", "ask", "ask", "deny")),
         (_write(".mcp.json"), ("ask", "ask", "ask", "deny")),
+        (_write(".vscode/tasks.json"), ("ask", "ask", "ask", "deny")),
+        (_write("packages/app/.envrc"), ("ask", "ask", "ask", "deny")),
+        (_bash("echo x > .husky/pre-commit"), ("ask", "ask", "ask", "deny")),
         (_bash("make test"), ("ask", "ask", "allow", "deny")),
         (_bash("echo x > .git/config"), ("ask", "ask", "ask", "deny")),
         (_bash("tee .amplifier/policy.yaml"), ("ask", "ask", "ask", "deny")),
@@ -152,6 +155,7 @@ def test_added_folders_are_like_the_project(in_mode: In, tmp_path: Path) -> None
         assert _verdict(permissions, ("filesystem.read", {"path": str(added / "a")})) == "allow"
         assert _verdict(permissions, _write(str(added / "a"))) == verdict
         assert _verdict(permissions, _write(str(added / ".git/hooks/x"))) == "ask"
+        assert _verdict(permissions, _write(str(added / ".vscode/tasks.json"))) == "ask"
         assert _verdict(permissions, _write(f"{added}-2/a")) == "deny"
 
 
