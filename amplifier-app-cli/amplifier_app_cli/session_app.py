@@ -207,7 +207,7 @@ class SessionApp:
     def _connect(self) -> None:
         coordinator, saved = self.coordinator, self.parts.saved
         self.stats.connect(coordinator.hooks, self.runtime.account, saved.metadata.get("usage") if saved else None)
-        SandboxNotice(self._view.notice).connect(coordinator.hooks)
+        SandboxNotice(self._view.notice, with_usual=self.app.is_verbose).connect(coordinator.hooks)
         MentionNotice(self._view.notice).connect(coordinator.hooks)
         coordinator.display_system = self
 

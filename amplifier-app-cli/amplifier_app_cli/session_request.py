@@ -14,6 +14,7 @@ from amplifier_app_cli.app import App
 if TYPE_CHECKING:
     from amplifier_app_cli.providers.choice import Choice
     from amplifier_foundation.bundles.bundle import Layer
+    from amplifier_foundation.plan.composed import Composed
     from amplifier_foundation.plan.prepare import Options
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.policy.modes import RunPermissions
@@ -77,11 +78,16 @@ class PreparedSession(NamedTuple):
     saved: SavedSession | None
     settings: Settings
     #: Which provider answers, why, and how to change that.
-    provider_line: str
+    choice: Choice
     #: What the user should know.
     notes: tuple[str, ...]
     #: The permission mode and the rules for this run.
     run: RunPermissions
+
+    @property
+    def provider_line(self) -> str:
+        """Which provider answers, and why, on one short line."""
+        return self.choice.summary
 
 
 async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
@@ -93,9 +99,9 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     if request.resume is None:
         settings = Settings() if app.is_safe else app.settings
         prepared = await prepare(request.options(app, settings))
-        prepared, line = _with_provider(request, prepared, settings)
+        prepared, choice = await _with_provider(request, prepared, settings)
         notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
-        return PreparedSession(prepared, None, settings, line, notes, _run_permissions(request, None, settings))
+        return PreparedSession(prepared, None, settings, choice, notes, _run_permissions(request, None, settings))
     from amplifier_foundation.sessions.prepare_saved import prepare_saved
     from amplifier_foundation.sessions.resume import load_session
     from amplifier_foundation.sessions.store import SessionStore
@@ -104,9 +110,9 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     settings = Settings.load(app.home, saved.project or app.project, saved.folder)
     options = request.options(app, settings)
     prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
-    prepared, line = _with_provider(request, prepared, settings)
+    prepared, choice = await _with_provider(request, prepared, settings)
     run = _run_permissions(request, saved, settings)
-    return PreparedSession(prepared, saved, settings, line, (*saved.notes, *prepared.warnings), run)
+    return PreparedSession(prepared, saved, settings, choice, (*saved.notes, *prepared.warnings), run)
 
 
 def _run_permissions(request: SessionRequest, saved: SavedSession | None, settings: Settings) -> RunPermissions:
@@ -152,8 +158,8 @@ def _minimal_bundle() -> str:
 # -- the provider --
 
 
-def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, str]:
-    """Return the session with the answering provider first, and the line that says why it answers."""
+async def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, Choice]:
+    """Return the session with the answering provider first, and the choice that says why it answers."""
     plan = prepared.composed.plan
     if request.provider is not None:
         from amplifier_app_cli.providers.choice import apply, choose
@@ -164,11 +170,35 @@ def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settin
         choice = _recorded(plan)
     else:
         plan, choice = _chosen(plan, prepared.layers, settings)
+    if request.model is not None and request.provider is None:
+        from amplifier_app_cli.providers.by_model import provider_of_model
+        from amplifier_app_cli.providers.choice import apply
+
+        choice = await provider_of_model(
+            request.model, prepared, settings, os.environ, choice, is_offline=request.offline
+        )
+        plan = apply(choice, plan)
     _check_key(prepared, choice)
+    composed = _with_prompt(request, prepared.composed)
     if request.max_tokens is not None:
         limited = [_limited(entry, choice.provider, request.max_tokens) for entry in plan["providers"]]
         plan = {**plan, "providers": limited}
-    return replace(prepared, composed=replace(prepared.composed, plan=plan)), choice.line
+    return replace(prepared, composed=replace(composed, plan=plan)), choice
+
+
+def _with_prompt(request: SessionRequest, composed: Composed) -> Composed:
+    """Return what the session is made of with the system prompt that the user gives, or with more text behind it."""
+    if request.system_prompt is not None:
+        composed = replace(composed, instruction=request.system_prompt)
+    if request.append_system_prompt is None:
+        return composed
+    from amplifier_foundation.prompt.access import text_hash
+
+    text = "\n\n".join(filter(None, (composed.instruction, request.append_system_prompt)))
+    # Its mentions are followed as those of the file that the instruction comes from.
+    file = composed.texts.get(text_hash(composed.instruction))
+    texts = {**composed.texts, text_hash(text): file} if file is not None else composed.texts
+    return replace(composed, instruction=text, texts=texts)
 
 
 def _check_key(prepared: Prepared, choice: Choice) -> None:

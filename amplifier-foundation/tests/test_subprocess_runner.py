@@ -152,3 +152,18 @@ def test_variables_are_passed_on_by_need() -> None:
     }
     plan = {"providers": [{"module": "provider-openai", "config": {"x": "${WANTED}"}}]}
     assert set(process_environment(plan, environ)) == {"PATH", "HOME", "AMPLIFIER_HOME", "WANTED", "OPENAI_API_KEY"}
+
+
+@pytest.mark.parametrize(("mode", "is_written"), [("read-only", False), ("accept-edits", True), (None, False)])
+async def test_the_mode_of_the_parent_holds(home: Home, project: Path, mode: str | None, is_written: bool) -> None:
+    """The session in the other process has the permission mode that is in its parent's metadata."""
+    folder = home.sessions(project) / _PARENT
+    folder.mkdir(parents=True)
+    facts = {"session_id": _PARENT} | ({"permission_mode": mode} if mode is not None else {})
+    (folder / "metadata.json").write_text(json.dumps(facts), encoding="utf-8")
+    turns = [{"tool_calls": [{"name": "write_file", "arguments": {"file_path": "a.txt", "content": "x"}}]}]
+    scenario = project / "scenario.json"
+    scenario.write_text(json.dumps({"turns": [*turns, {"text": "Done."}]}), encoding="utf-8")
+    plan = {**_plan(scenario=str(scenario)), "tools": [{"module": "tool-filesystem"}]}
+    assert await run_session_in_subprocess(plan, "Go.", _PARENT, project) == "Done."
+    assert (project / "a.txt").exists() is is_written

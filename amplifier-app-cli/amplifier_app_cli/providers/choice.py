@@ -91,8 +91,18 @@ class Choice(NamedTuple):
     @property
     def line(self) -> str:
         """Return the one line for the user."""
-        model = f", model {self.model}" if self.model else ""
-        return f"provider: {short_name(self.provider)}{model} ({self.why}); {self.how_to_change}"
+        return f"provider: {self._name} ({self.why}); {self.how_to_change}"
+
+    @property
+    def summary(self) -> str:
+        """Return a line that fits into 80 columns: who answers, and how to get a model when none does."""
+        if self.how_to_change.startswith(_GET_ONE):
+            return f"provider: {self._name} (scripted answers, no model); {_GET_ONE}"
+        return f"provider: {self._name} ({self.why.partition('; ')[0]})"
+
+    @property
+    def _name(self) -> str:
+        return short_name(self.provider) + (f", model {self.model}" if self.model else "")
 
 
 def choose(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.prompt.user_input import UserInput
     from amplifier_foundation.sessions.origin import ChildFacts
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class NothingToDoError(FoundationError):
@@ -67,7 +71,7 @@ class _PromptView:
         self._app = app
         self._prompt = prompt
         self._session = SessionApp(app, request, self)
-        self.printer: Printer = printer_for(output_format, out, self._session.stats)
+        self.printer: Printer = printer_for(output_format, out, self._session.stats, is_quiet=app.is_quiet)
         self._mcp_servers = McpServerNotice()
         self._attachments = Attachments()
         #: The pending calls that run before the prompt.
@@ -100,14 +104,16 @@ class _PromptView:
         return outcome
 
     def close(self) -> None:
-        """Show which MCP servers were missing, the timings if verbose, and where the log is."""
+        """Show which MCP servers were missing, how to see the log, and if verbose the timings and where the log is."""
         for note in self._mcp_servers.notes():
             self._app.inform(note)
         if self._app.is_verbose:
             for line in _timings(self._prepared_after, self._session.stats):
                 self._app.inform(line)
         if self._session.was_opened:
-            self._app.inform(f"log: {self._session.runtime.log_path}")
+            runtime = self._session.runtime
+            command = f"amplifier logs {_short_id(runtime.session_id)}"
+            self._app.inform(f"log: {runtime.log_path if self._app.is_verbose else command}")
 
     # -- what the session calls --
 
@@ -121,15 +127,14 @@ class _PromptView:
         if self._app.is_verbose:
             for line in _files_and_modules(session.parts):
                 self._app.inform(line)
-        self._app.inform(session.parts.provider_line)
+        choice = session.parts.choice
+        self._app.inform(choice.line if self._app.is_verbose else choice.summary)
         session.signals.token = session.coordinator.cancellation
         self.printer.start(session)
         self._connect_approvals(session)
 
     def notice(self, text: str) -> None:
-        if not self._app.is_quiet:
-            self.printer.pause()
-            self._app.inform(text)
+        self._app.inform(text)
 
     def message(self, text: str, level: str, source: str) -> None:
         self._app.inform(f"{level}: {text}" if level in ("warning", "error") else text)
@@ -153,19 +158,24 @@ class _PromptView:
 
     def _with_hint(self, outcome: Outcome) -> Outcome:
         """Return the outcome with how to resume the session, if a limit or a missing approval stopped it."""
-        session_id = self._session.runtime.session_id
+        session_id = _short_id(self._session.runtime.session_id)
         if outcome.status == "budget_exhausted":
             return outcome._replace(error=f"{outcome.error}; resume with `amplifier run --resume {session_id}`")
         if outcome.status != "approval_needed":
             return outcome
         why = "left to another approver" if self._app.can_ask else "no user can be asked"
         how = (
-            f"answer with `amplifier approval allow {session_id}` or `deny`, then resume with "
-            f"`amplifier run --resume {session_id}`"
+            f"allow it with `amplifier approval allow {session_id}` or deny it with `amplifier approval deny "
+            f"{session_id}`, then resume with `amplifier run --resume {session_id}`"
             if outcome.approvals
             else f"resume at a terminal with `amplifier resume {session_id}`"
         )
         return outcome._replace(error=f"{why}: {outcome.error}; {how}")
+
+
+def _short_id(session_id: str) -> str:
+    """Return what commands accept for a session: the beginning of a UUID, any other id as it is."""
+    return session_id[:8] if _UUID.fullmatch(session_id) else session_id
 
 
 def _files_and_modules(parts: PreparedSession) -> Iterator[str]:

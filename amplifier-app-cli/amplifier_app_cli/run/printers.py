@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from amplifier_app_cli.children.endings import CLOSED, SPAWNED, STARTED
 from amplifier_app_cli.ui.answer import AnswerFollower
+from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_text
+from amplifier_app_cli.ui.say import before_line
 from amplifier_app_cli.ui.spending import usage_record
 from amplifier_app_cli.ui.streams import ResultStream
 
@@ -66,10 +68,10 @@ class Printer(ABC):
         return self._out.failure
 
 
-def printer_for(name: str, out: TextIO, stats: SessionStats) -> Printer:
-    """Return the printer of a format."""
+def printer_for(name: str, out: TextIO, stats: SessionStats, *, is_quiet: bool = False) -> Printer:
+    """Return the printer of a format; with `is_quiet` text is the final answer alone."""
     if name == "text":
-        return TextPrinter(out)
+        return FinalAnswerPrinter(out) if is_quiet else TextPrinter(out)
     if name == "stream-json":
         return StreamPrinter(out, stats)
     return JsonPrinter(out, stats, with_trace=name == "json-trace")
@@ -85,16 +87,19 @@ class TextPrinter(Printer, AnswerFollower):
 
     def start(self, session: SessionApp) -> None:
         self.connect(session.coordinator.hooks)
+        before_line.append(self.pause)
 
     def answer(self, text: str) -> None:
         self.end_turn(text)
 
     def pause(self) -> None:
-        if self._out.is_terminal():
+        if self._is_line_open and self._out.is_shared():
             self.close()
 
     def finish(self, outcome: Outcome) -> None:
         self.close()
+        if self.pause in before_line:
+            before_line.remove(self.pause)
 
     def show(self, kind: str, text: str) -> None:
         self._is_line_open = not text.endswith("\n")
@@ -103,6 +108,18 @@ class TextPrinter(Printer, AnswerFollower):
     def end_block(self) -> None:
         if self._is_line_open:
             self.show("text", "\n")
+
+
+class FinalAnswerPrinter(Printer):
+    """Prints the final answer, and nothing that the model says on the way to it."""
+
+    def answer(self, text: str) -> None:
+        text = plain(text).strip("\n")
+        if text:
+            self._out.write(f"{text}\n")
+
+    def finish(self, outcome: Outcome) -> None:
+        """Print nothing: the answer is printed, or there is none."""
 
 
 class JsonPrinter(Printer):

@@ -11,13 +11,15 @@ _MCP_SERVERS: Final = "mcp.servers"
 
 
 class SandboxNotice:
-    """Show each `sandbox:status` once; every tool that starts programs emits one.
+    """Show each unusual `sandbox:status` once: off, missing, or weaker than configured. Every tool with one emits it.
 
-    Tools find out in the background. While an approval is pending, the notice waits for the answer.
+    Tools find out in the background. While an approval is pending, the notice waits for the answer. `with_usual` shows
+    that commands are confined as configured, too.
     """
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], None], *, with_usual: bool = False) -> None:
         self._show = show
+        self._with_usual = with_usual
         self._shown: set[str] = set()
         self._held: list[str] = []
         #: The open approval requests.
@@ -31,6 +33,8 @@ class SandboxNotice:
             hooks.register(event, self._on_answer, priority=950, name="app-sandbox")
 
     def _on_status(self, event: str, data: dict[str, Any]) -> None:
+        if data.get("status") == "active" and not data.get("reason") and not self._with_usual:
+            return
         text = sandbox_text(data)
         if text not in self._shown:
             self._shown.add(text)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TextIO
+from collections.abc import Callable
+from typing import Final, TextIO
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.ui.plain import plain
+
+#: Called before every line: who writes text in pieces to the same terminal ends its open line there.
+before_line: Final[list[Callable[[], None]]] = []
 
 
 def say(text: str) -> None:
@@ -15,6 +19,8 @@ def say(text: str) -> None:
     stream = sys.stderr
     if stream is None:
         return
+    for end_open_line in tuple(before_line):
+        end_open_line()
     try:
         stream.write(f"{_fitted(plain(text), stream)}\n")
         stream.flush()

@@ -53,6 +53,16 @@ class ResultStream:
     def is_terminal(self) -> bool:
         return self._out.isatty()
 
+    def is_shared(self) -> bool:
+        """Return whether standard error writes to the same place, so that both may meet on one line."""
+        try:
+            if self._out.isatty() and sys.stderr.isatty():
+                return True
+            own, other = os.fstat(self._out.fileno()), os.fstat(sys.stderr.fileno())
+        except (AttributeError, OSError, ValueError):
+            return False
+        return (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino)
+
     def write(self, text: str) -> None:
         """Write a text, and flush it."""
         if self._is_over:

@@ -36,7 +36,7 @@ hooks:
 
 def _log(result: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     """Return the lines of the log that a run says it has written."""
-    [path] = [line.partition("log: ")[2] for line in result.stderr.splitlines() if line.startswith("log: ")]
+    [path] = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("log: ")]
     return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
@@ -51,7 +51,7 @@ def test_each_limit_of_a_bundle_stops_the_run(
     bundle = scripted(f"turns: [{CALL}, {CALL}, {{text: too late}}]", echo)
     text = Path(bundle).read_text(encoding="utf-8").replace("session:\n", f"session:\n  budget: {{{limit}: {value}}}\n")
     Path(bundle).write_text(text, encoding="utf-8")
-    result = amplifier("run", "go", "--bundle", bundle, "--output-format", "json")
+    result = amplifier("run", "go", "--bundle", bundle, "--output-format", "json", "-v")
     assert result.returncode == 5, result.stderr
     last = json.loads(result.stdout)
     assert (last["status"], last["error_type"], last["exit_code"]) == ("budget_exhausted", "budget_exhausted", 5)
@@ -74,7 +74,9 @@ def test_each_limit_of_a_bundle_stops_the_run(
 def test_a_run_within_its_limits_is_not_stopped(amplifier: Amplifier, scripted: Scripted, echo: str) -> None:
     """Limits that are just enough let the run come to its end: its last answer comes after its last call."""
     bundle = scripted(f"turns: [{CALL}, {{text: There., usage: {{input_tokens: 1}}}}]", echo)
-    result = amplifier("run", "go", "--bundle", bundle, "--max-turns", "2", "--max-tool-calls", "1", "--max-usd", "1.5")
+    result = amplifier(
+        "run", "go", "--bundle", bundle, "--max-turns", "2", "--max-tool-calls", "1", "--max-usd", "1.5", "-v"
+    )
     assert (result.returncode, result.stdout) == (0, "There.\n"), result.stderr
     near = {line["data"]["limit"] for line in _log(result) if line["event"] == "budget:warning"}
     assert near == {"turns", "tool_calls"}
@@ -92,7 +94,7 @@ def test_a_limit_ends_a_call_that_is_tried_again_and_again(
         service.answers(Reply.error(503, {"error": {"message": "down"}}))
         bundle = project / "bundle.yaml"
         bundle.write_text(RETRYING.replace("URL", f"{service.url}/v1"), encoding="utf-8")
-        result = amplifier("run", "go", "--bundle", str(bundle), "--output-format", "json")
+        result = amplifier("run", "go", "--bundle", str(bundle), "--output-format", "json", "-v")
         assert service.requests
     assert result.returncode == 5, result.stderr
     last = json.loads(result.stdout)

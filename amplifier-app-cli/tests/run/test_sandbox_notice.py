@@ -39,12 +39,25 @@ def confined(project: Path, environment: dict[str, str], scripted: Callable[...,
 
 
 def test_it_is_said_once(amplifier: Amplifier, confined: str) -> None:
-    """However many tools say the same, it is one line on standard error, and none when quiet is wanted."""
+    """However many tools say that the sandbox is weaker, it is one line on standard error, and none with --quiet."""
     result = amplifier("run", "go", "--bundle", confined)
     assert result.stdout == "Sure.\n", result.stderr
     said = [line for line in result.stderr.splitlines() if line.startswith("sandbox:")]
     assert said == ["sandbox: on (bubblewrap): writes only to the project, no network; x"]
     assert "sandbox:" not in amplifier("--quiet", "run", "go", "--bundle", confined).stderr
+
+
+async def test_a_sandbox_as_configured_is_not_worth_a_line() -> None:
+    """A sandbox that is on is shown with --verbose alone."""
+    usual = {"status": "active", "backend": "bubblewrap", "network": False}
+    shown: dict[bool, list[str]] = {False: [], True: []}
+    for with_usual, lines in shown.items():
+        coordinator = MockCoordinator()
+        SandboxNotice(lines.append, with_usual=with_usual).connect(coordinator.hooks)
+        await coordinator.hooks.emit("sandbox:status", usual)
+        await coordinator.hooks.emit("sandbox:status", {"status": "off"})
+    off = "sandbox: OFF: commands can do whatever you can"
+    assert shown == {False: [off], True: ["sandbox: on (bubblewrap): writes only to the project, no network", off]}
 
 
 async def test_it_does_not_break_a_question() -> None:

@@ -2,8 +2,8 @@
 
 A mode never lifts a rule: what one denies stays denied and what one asks for stays asked. It takes the place of the
 product's own rules where these would ask (`accept-edits`, `auto`), or forbids more than they do (`read-only`). One
-`RunPermissions` is shared by a session and all its children, so that a change holds for every agent at once, and no agent,
-bundle or project file can choose a looser mode.
+`RunPermissions` is shared by a session and all its children, so that a change holds for every agent at once, and no
+agent, bundle or project file can choose a looser mode.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ AUTO: Final[Mode] = "auto"
 READ_ONLY: Final[Mode] = "read-only"
 #: From the strictest to the loosest.
 _BY_STRICTNESS: Final[tuple[Mode, ...]] = get_args(Mode)
+#: Files that editors, shells and git hooks of a project run by themselves: writing one is asked about in every mode.
+_RUN_BY_OTHERS: Final = ("**/.vscode/**", "**/.idea/**", "**/.devcontainer/**", "**/.husky/**", "**/.envrc")
 #: The scopes of settings that may loosen what is asked: files of a project, which others write too, may not.
 _MAY_LOOSEN: Final = ("user", "session", "given")
 
@@ -65,13 +67,8 @@ def parse_mode(text: Any, where: str = "") -> Mode:
     if text in _BY_STRICTNESS:
         return cast(Mode, text)
     place = f"{where}: " if where else ""
-    raise PermissionModeError(
-        f"{place}unknown permission mode {text!r:.100}: {did_you_mean(str(text), list(_names()))}"
-    )
-
-
-def _names() -> Iterable[str]:
-    return (mode.name for mode in MODES)
+    hint = did_you_mean(str(text), [mode.name for mode in MODES])
+    raise PermissionModeError(f"{place}unknown permission mode {text!r:.100}: {hint}")
 
 
 def mode_of_saved(metadata: Mapping[str, Any]) -> Mode:
@@ -163,6 +160,8 @@ class RunPermissions:
             Rule("allow", action="filesystem.write", path=place, reason=f"{name}: editing inside the project")
             for place in places
         ]
+        why = "editors, shells and git hooks run what lies here by themselves"
+        rules += [Rule("ask", action="filesystem.write", path=f"/{place}", reason=why) for place in _RUN_BY_OTHERS]
         if self.mode == AUTO:
             rules.append(Rule("allow", action="session.spawn", reason=f"{name}: an agent has the same mode"))
             if is_confined:
@@ -190,10 +189,10 @@ def contains_home(project: Path) -> bool:
     return os.path.isabs(home) and Path(os.path.realpath(home)).is_relative_to(os.path.realpath(project))
 
 
-def check_place(mode: Mode, project: Path) -> None:
+def check_place(mode: Mode, folder: Path) -> None:
     """Raise PermissionModeError for a mode that edits without asking, in a folder that is no project."""
-    if mode in ("accept-edits", AUTO) and contains_home(project):
+    if mode in ("accept-edits", AUTO) and contains_home(folder):
         raise PermissionModeError(
-            f"{mode} mode needs a project: {project} contains your home folder, where files decide what runs at "
+            f"{mode} mode needs a project: {folder} contains your home folder, where files decide what runs at "
             "login; go to the folder of a project, or use the mode ask"
         )

@@ -267,7 +267,7 @@ class Permissions:
         judged: dict[str, Judgement] = {}
         for decision in self._own.decide_parts(known):
             judgement = self._judgement(decision)
-            if decision.verdict is None and self._unruled is not None and not known.action.startswith(_FILES):
+            if decision.verdict is None and self._unruled is not None and _is_of_tool(known):
                 judgement = Judgement("ask", self._unruled.reason, self._unruled, "default", decision.what)
             _put_strictest(judged, judgement)
         return judged
@@ -317,6 +317,11 @@ class Permissions:
         scope = self._scopes.get(id(rule), "remembered") if rule is not None else ""
         where = f" ({rule.where})" if rule is not None and rule.where and scope != "default" else ""
         return Judgement(decision.verdict, f"{_reason(decision, scope)}{where}", rule, scope, decision.what)
+
+
+def _is_of_tool(known: Facts) -> bool:
+    """Return whether an action is a tool's own; of a file that it names, rules about files decide."""
+    return known.action.startswith(_TOOL) or (known.tool != "" and not known.action.startswith(_FILES))
 
 
 def _reason(decision: Decision, scope: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from amplifier_foundation.policy.modes import AUTO, Mode, PermissionModeError, c
 
 logger = logging.getLogger(__name__)
 
-_OTHERWISE = "use the mode accept-edits"
+_OTHERWISE = "use the mode accept-edits (`--permission-mode accept-edits`)"
 
 
 class SandboxedTools:
@@ -50,9 +50,13 @@ class SandboxedTools:
         return name in self._known and self._known[name][0] is tool
 
 
-async def check_mode(mode: Mode, coordinator: Any, project: Path) -> None:
-    """Raise PermissionModeError, with reason and remedy, for a mode that is not available in a session."""
-    check_place(mode, project)
+async def check_mode(mode: Mode, coordinator: Any, folders: Iterable[Path]) -> None:
+    """Raise PermissionModeError, with reason and remedy, for a mode that is not available in a session.
+
+    `folders` are the project and what the user added to it.
+    """
+    for folder in folders:
+        check_place(mode, folder)
     if mode != AUTO:
         return
     from amplifier_kit.guard.sandbox.sandbox import sandbox_of
@@ -63,8 +67,8 @@ async def check_mode(mode: Mode, coordinator: Any, project: Path) -> None:
         raise PermissionModeError(f"auto mode needs the sandbox: {error}; {_OTHERWISE}") from error
     if status.status == "off":
         raise PermissionModeError(
-            "auto mode runs commands without asking, which is for the sandbox alone, and `session.sandbox` is off: remove "
-            f"that setting, or {_OTHERWISE}"
+            "auto mode runs commands without asking, which is for the sandbox alone, and `session.sandbox` is off: "
+            f"remove that setting, or {_OTHERWISE}"
         )
     if not status.is_active:
         raise PermissionModeError(

@@ -46,6 +46,7 @@ from amplifier_foundation.sessions.plan import (
     planned_budget,
     provider_and_model,
     wants_hash_chain,
+    with_folders,
 )
 from amplifier_foundation.sessions.python_log import PythonLog
 from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
@@ -135,6 +136,7 @@ class SessionRuntime:
         self.given_trust = GivenTrust.of(prepared.project, trust, code)
         self.prompt = self._system_prompt()  # rules are about the files it finds
         plan, unset = live_plan(prepared, environ)
+        plan = with_folders(plan, self.run.folders)
         agents = plan.get("agents")
         #: The agents of the plan before a module changes it.
         self.agents_at_start = dict(agents) if isinstance(agents, Mapping) else {}
@@ -233,9 +235,12 @@ class SessionRuntime:
             raise PermissionModeError("the permission mode of a child session is that of its root session")
         if chosen == self.run.mode:
             return
-        await check_mode(chosen, self.session.coordinator, self.prepared.project)
+        await self._check_mode(chosen)
         self.run.mode, self.run.by = chosen, dict(by)
         await self._report_mode()
+
+    async def _check_mode(self, mode: Mode) -> None:
+        await check_mode(mode, self.session.coordinator, (self.prepared.project, *self.run.folders))
 
     async def _report_mode(self) -> None:
         """Record the permission mode in the log and the metadata if it has changed."""
@@ -308,7 +313,7 @@ class SessionRuntime:
             await self._connect()
             await load_modules(self.session, allow_missing=self.allow_missing_modules)
             if self.origin is None:
-                await check_mode(self.run.mode, self.session.coordinator, self.prepared.project)
+                await self._check_mode(self.run.mode)
             await self._offer_approval_provider()
             if self.origin is not None:
                 self.origin.changes.apply(self.session.coordinator)
