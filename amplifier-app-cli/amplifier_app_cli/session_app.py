@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from amplifier_app_cli.ui.approval.question import UserTerminal
     from amplifier_app_cli.ui.approval.session import SessionApprovals
     from amplifier_foundation.approvals.pending_calls import PendingCall
+    from amplifier_foundation.policy.modes import Mode
     from amplifier_foundation.prompt.user_input import UserInput
     from amplifier_foundation.sessions.origin import ChildFacts
     from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -133,6 +134,34 @@ class SessionApp:
         """Return a value with known secrets masked."""
         return self.runtime.redactor.scrub(value).value
 
+    @property
+    def permission_mode(self) -> Mode:
+        """The permission mode of the session and its agents; `modes.MODES` of the foundation has all of them."""
+        return self.runtime.permission_mode
+
+    async def set_permission_mode(self, mode: str, via: str) -> None:
+        """Change the permission mode because the user chose another one; `via` is where, for the log.
+
+        Raises PermissionModeError, which says why and what to do, for a mode that is not available here.
+        """
+        from amplifier_foundation.approvals.answered_by import person_at
+
+        await self.runtime.set_permission_mode(mode, person_at(via))
+
+    async def next_permission_mode(self, via: str) -> Mode:
+        """Change to the next permission mode that is available here, as a key does, and return it."""
+        from amplifier_foundation.policy.modes import MODES, PermissionModeError
+
+        names = [mode.name for mode in MODES]
+        start = names.index(self.permission_mode) + 1
+        for name in (*names[start:], *names[: start - 1]):
+            try:
+                await self.set_permission_mode(name, via)
+            except PermissionModeError:
+                continue  # not in this place, or without a sandbox: choosing it by name says why
+            break
+        return self.permission_mode
+
     def connect_approvals(self, person: UserTerminal | None, via: str) -> SessionApprovals:
         """Answer approval requests: `person` is asked first; calls that they do not decide about become pending.
 
@@ -170,6 +199,7 @@ class SessionApp:
             allow_missing_modules=self.request.allow_missing_modules,
             budget=self.request.budget,
             trust=self.request.trust,
+            run=self.parts.run,
             on_child_event=self._on_child_event,
             spawner=Spawner(),
         )

@@ -14,10 +14,13 @@ from amplifier_app_cli.app import App
 if TYPE_CHECKING:
     from amplifier_app_cli.providers.choice import Choice
     from amplifier_foundation.bundles.bundle import Layer
+    from amplifier_foundation.plan.composed import Composed
     from amplifier_foundation.plan.prepare import Options
     from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.policy.modes import RunPermissions
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.settings.settings import Settings
+    from amplifier_kit.guard.policy.rules import Rule
 
 _SAFE_MODE: Final = "safe mode: the minimal bundle, without your settings, modules, hooks, agents and tools"
 
@@ -40,6 +43,14 @@ class SessionRequest(NamedTuple):
     images: tuple[Path, ...] = ()
     #: A file with the JSON schema that the answer must match.
     output_schema: str | None = None
+    permission_mode: str | None = None
+    #: Rules for this run, as text without their verdict.
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    #: Folders that count as part of the project.
+    add_dirs: tuple[Path, ...] = ()
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
 
     def options(self, app: App, settings: Settings) -> Options:
         """Return what the library needs to prepare the session."""
@@ -70,6 +81,8 @@ class PreparedSession(NamedTuple):
     provider_line: str
     #: What the user should know.
     notes: tuple[str, ...]
+    #: The permission mode and the rules for this run.
+    run: RunPermissions
 
 
 async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
@@ -81,9 +94,9 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     if request.resume is None:
         settings = Settings() if app.is_safe else app.settings
         prepared = await prepare(request.options(app, settings))
-        prepared, line = _with_provider(request, prepared, settings)
+        prepared, line = await _with_provider(request, prepared, settings)
         notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
-        return PreparedSession(prepared, None, settings, line, notes)
+        return PreparedSession(prepared, None, settings, line, notes, _run_permissions(request, None, settings))
     from amplifier_foundation.sessions.prepare_saved import prepare_saved
     from amplifier_foundation.sessions.resume import load_session
     from amplifier_foundation.sessions.store import SessionStore
@@ -92,8 +105,33 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
     settings = Settings.load(app.home, saved.project or app.project, saved.folder)
     options = request.options(app, settings)
     prepared = await prepare_saved(saved, options, adjust=lambda plan, layers: _as_run_now(plan, layers, settings))
-    prepared, line = _with_provider(request, prepared, settings)
-    return PreparedSession(prepared, saved, settings, line, (*saved.notes, *prepared.warnings))
+    prepared, line = await _with_provider(request, prepared, settings)
+    run = _run_permissions(request, saved, settings)
+    return PreparedSession(prepared, saved, settings, line, (*saved.notes, *prepared.warnings), run)
+
+
+def _run_permissions(request: SessionRequest, saved: SavedSession | None, settings: Settings) -> RunPermissions:
+    """Return the permission mode and the rules for a run; raises PermissionModeError."""
+    from amplifier_foundation.policy.modes import RunPermissions, parse_mode
+
+    chosen, by = None, dict[str, Any]()
+    if request.permission_mode is not None:
+        from amplifier_foundation.approvals.answered_by import person_at
+
+        chosen, by = parse_mode(request.permission_mode), dict(person_at("--permission-mode"))
+    known = saved.metadata if saved is not None else None
+    return RunPermissions.starting(chosen, by, known, settings, _rules(request), request.add_dirs)
+
+
+def _rules(request: SessionRequest) -> list[Rule]:
+    """Return the rules of --allow and --deny."""
+    if not (request.allow or request.deny):
+        return []
+    from amplifier_kit.guard.policy.rule_text import parse_rule_text
+
+    given = [("--allow", parse_rule_text(text, "allow")) for text in request.allow]
+    given += [("--deny", parse_rule_text(text, "deny")) for text in request.deny]
+    return [replace(rule, where=option) for option, rule in given]
 
 
 def _load_keys(app: App) -> None:
@@ -115,7 +153,7 @@ def _minimal_bundle() -> str:
 # -- the provider --
 
 
-def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, str]:
+async def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settings) -> tuple[Prepared, str]:
     """Return the session with the answering provider first, and the line that says why it answers."""
     plan = prepared.composed.plan
     if request.provider is not None:
@@ -127,11 +165,35 @@ def _with_provider(request: SessionRequest, prepared: Prepared, settings: Settin
         choice = _recorded(plan)
     else:
         plan, choice = _chosen(plan, prepared.layers, settings)
+    if request.model is not None and request.provider is None:
+        from amplifier_app_cli.providers.by_model import provider_of_model
+        from amplifier_app_cli.providers.choice import apply
+
+        choice = await provider_of_model(
+            request.model, prepared, settings, os.environ, choice, is_offline=request.offline
+        )
+        plan = apply(choice, plan)
     _check_key(prepared, choice)
+    composed = _with_prompt(request, prepared.composed)
     if request.max_tokens is not None:
         limited = [_limited(entry, choice.provider, request.max_tokens) for entry in plan["providers"]]
         plan = {**plan, "providers": limited}
-    return replace(prepared, composed=replace(prepared.composed, plan=plan)), choice.line
+    return replace(prepared, composed=replace(composed, plan=plan)), choice.line
+
+
+def _with_prompt(request: SessionRequest, composed: Composed) -> Composed:
+    """Return what the session is made of with the system prompt that the user gives, or with more text behind it."""
+    if request.system_prompt is not None:
+        composed = replace(composed, instruction=request.system_prompt)
+    if request.append_system_prompt is None:
+        return composed
+    from amplifier_foundation.prompt.access import text_hash
+
+    text = "\n\n".join(filter(None, (composed.instruction, request.append_system_prompt)))
+    # Its mentions are followed as those of the file that the instruction comes from.
+    file = composed.texts.get(text_hash(composed.instruction))
+    texts = {**composed.texts, text_hash(text): file} if file is not None else composed.texts
+    return replace(composed, instruction=text, texts=texts)
 
 
 def _check_key(prepared: Prepared, choice: Choice) -> None:

@@ -156,6 +156,7 @@ async def _run_job(job: Mapping[str, Any]) -> str:
     from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.plan.import_path import hold
     from amplifier_foundation.plan.prepared import Prepared
+    from amplifier_foundation.policy.modes import RunPermissions, mode_of_saved
     from amplifier_foundation.prompt.mention_resolver import MentionResolver
     from amplifier_foundation.sessions.metadata import load_metadata
     from amplifier_foundation.sessions.origin import ChildFacts, Origin
@@ -174,10 +175,12 @@ async def _run_job(job: Mapping[str, Any]) -> str:
     )
     hold(packages)
     place, parent_id = home.sessions(project), job["parent_id"]
-    root_id = load_metadata(place / parent_id).data.get("trace_id") or parent_id
+    parent = load_metadata(place / parent_id).data
+    root_id = parent.get("trace_id") or parent_id
     # The rules that the user set for the tree of sessions are in the folder of its root.
     locate = MentionResolver({name: Path(root) for name, root in namespaces.items()}, project, home).resolve
-    permissions = SessionPermissions.of(prepared, place / root_id, trust=None, locate=locate)
+    run = RunPermissions(mode_of_saved(parent))
+    permissions = SessionPermissions.of(prepared, place / root_id, trust=None, locate=locate, run=run)
     metadata = {"parent_id": parent_id, "trace_id": root_id, "agent_name": "self", "depth": 1}
     origin = Origin(
         ChildFacts(job["session_id"], parent_id, "self", 1),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.plan.prepared import Prepared
 
 #: A loop and a memory, which every session must have; they are not used.
-_SESSION: Final = {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}}
+PROVIDER_ALONE: Final = {"orchestrator": {"module": "loop-basic"}, "context": {"module": "context-simple"}}
 _QUESTION: Final = "Say yes."
 #: Models that think use some of these before they say anything.
 _MOST_TOKENS: Final = 256
@@ -134,7 +134,7 @@ async def _prepared(app: App, name: str | None, environ: dict[str, str]) -> tupl
         # Report a failure at once, not after minutes of retries.
         entry = {**(entry or {}), "config": {**(entry or {}).get("config", {}), **_AT_ONCE}}
     needed = tuple(use for use in composed.modules if use.section == "providers" and use.module == choice.module)
-    plan = {"session": dict(_SESSION), "providers": [entry]}
+    plan = {"session": dict(PROVIDER_ALONE), "providers": [entry]}
     return choice, await activate(replace(composed, plan=plan, modules=needed), options)
 
 

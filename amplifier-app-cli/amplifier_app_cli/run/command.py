@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_app_cli.run.standard_input import read_piped
 from amplifier_app_cli.session_request import SessionRequest
 
 if TYPE_CHECKING:
@@ -19,9 +21,28 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FORMATS: Final = ("text", "json", "json-trace", "stream-json")
 
+#: The names of permission modes, as `MODES` of the foundation has them: imported, they would delay every help text.
+_MODES: Final = ("ask", "accept-edits", "auto", "read-only")
+
+
+def _check_rules(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Check the rules of --allow and --deny; raises BadParameter."""
+    if not texts:
+        return ()
+    from amplifier_kit.guard.policy.rule_text import parse_rule_text
+    from amplifier_kit.guard.policy.rules import RuleError
+
+    for text in texts:
+        try:
+            parse_rule_text(text, "allow" if option.name == "allow" else "deny")
+        except RuleError as error:
+            raise click.BadParameter(str(error), context, option) from error
+    return texts
+
+
 _OPTIONS = (
     click.option("-p", "--provider", help="Provider that answers: a name of the bundle's or settings' list."),
-    click.option("-m", "--model", help="Model of that provider."),
+    click.option("-m", "--model", help="Model that answers; without --provider, the provider that serves it is found."),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
     click.option(
         "--output-schema",
@@ -54,6 +75,28 @@ _OPTIONS = (
         help="Stop calling models and tools after that many seconds; waiting for you counts.",
     ),
     click.option("--max-tool-calls", type=click.IntRange(0), help="Call tools at most that often in this run."),
+    click.option(
+        "--permission-mode",
+        type=click.Choice(_MODES),
+        help="What is done without asking: nothing more than the rules allow, edits of files, also commands in the "
+        "sandbox, or only reading.",
+    ),
+    click.option(
+        "--allow", multiple=True, metavar="RULE", callback=_check_rules, help="Allow what RULE says, for this run."
+    ),
+    click.option(
+        "--deny", multiple=True, metavar="RULE", callback=_check_rules, help="Deny what RULE says, for this run."
+    ),
+    click.option(
+        "--add-dir",
+        "add_dirs",
+        multiple=True,
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+        help="Folder that counts as part of the project, for this run.",
+    ),
+    click.option("--system-prompt", metavar="TEXT", help="Use TEXT instead of the bundle's instruction."),
+    click.option("--append-system-prompt", metavar="TEXT", help="Add TEXT to the bundle's instruction."),
     click.option("--safe-mode", is_flag=True, help="Ignore your settings, modules, hooks and tools."),
     click.option("-q", "--quiet", is_flag=True, help="Print the answer only."),
     click.option("-v", "--verbose", is_flag=True, help="Show files, modules and timings."),
@@ -91,8 +134,6 @@ def request_of(app: App, wishes: dict[str, Any]) -> SessionRequest:
 
     Raises UsageError for options that contradict each other.
     """
-    if wishes.get("model") and not wishes.get("provider"):
-        raise click.UsageError("--model needs --provider: several providers may have that model")
     app.is_quiet = app.is_quiet or bool(wishes.get("quiet"))
     app.is_verbose = app.is_verbose or bool(wishes.get("verbose"))
     app.is_safe = app.is_safe or bool(wishes.get("safe_mode"))
@@ -162,26 +203,27 @@ def converse(app: App, wishes: dict[str, Any], request: SessionRequest, **more: 
 
 
 def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
-    """Return the prompt, from standard input when it is `-` or not given.
+    """Return the prompt: the argument, then what is piped in; standard input alone when it is `-` or not given.
 
     An argument counts as typed; piped text may come from anywhere, so that an `@` in it names no file. Raises
     UsageError without a prompt, unless it is optional: a resumed session may have answered calls to run.
     """
     from amplifier_foundation.prompt.user_input import UserInput
 
-    is_argument = given not in (None, "-")
-    if is_argument:
-        text = given
-    elif sys.stdin is None or sys.stdin.isatty():
+    if given not in (None, "-"):
+        if not given.strip():
+            raise click.UsageError("the prompt is empty")
+        # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.
+        typed = UserInput.of_typed(given.encode("utf-8", "replace").decode("utf-8"))
+        piped = read_piped().strip("\n")
+        return typed + UserInput.of_data(f"\n\n{piped}") if piped.strip() else typed
+    if sys.stdin is None or sys.stdin.isatty():
         if is_optional and given is None:
             return UserInput("")
         raise click.UsageError("no prompt: give one as an argument, pipe it in, or chat with --mode chat")
-    else:
-        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-        if is_optional and given is None and not text.strip():
+    text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    if not text.strip():
+        if is_optional and given is None:
             return UserInput("")
-    if not text or not text.strip():
         raise click.UsageError("the prompt is empty")
-    # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return UserInput.of_typed(text) if is_argument else UserInput.of_data(text)
+    return UserInput.of_data(text)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.prompt.user_input import UserInput
     from amplifier_foundation.sessions.origin import ChildFacts
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class NothingToDoError(FoundationError):
@@ -153,19 +157,24 @@ class _PromptView:
 
     def _with_hint(self, outcome: Outcome) -> Outcome:
         """Return the outcome with how to resume the session, if a limit or a missing approval stopped it."""
-        session_id = self._session.runtime.session_id
+        session_id = _short_id(self._session.runtime.session_id)
         if outcome.status == "budget_exhausted":
             return outcome._replace(error=f"{outcome.error}; resume with `amplifier run --resume {session_id}`")
         if outcome.status != "approval_needed":
             return outcome
         why = "left to another approver" if self._app.can_ask else "no user can be asked"
         how = (
-            f"answer with `amplifier approval allow {session_id}` or `deny`, then resume with "
-            f"`amplifier run --resume {session_id}`"
+            f"allow it with `amplifier approval allow {session_id}` or deny it with `amplifier approval deny "
+            f"{session_id}`, then resume with `amplifier run --resume {session_id}`"
             if outcome.approvals
             else f"resume at a terminal with `amplifier resume {session_id}`"
         )
         return outcome._replace(error=f"{why}: {outcome.error}; {how}")
+
+
+def _short_id(session_id: str) -> str:
+    """Return what commands accept for a session: the beginning of a UUID, any other id as it is."""
+    return session_id[:8] if _UUID.fullmatch(session_id) else session_id
 
 
 def _files_and_modules(parts: PreparedSession) -> Iterator[str]:

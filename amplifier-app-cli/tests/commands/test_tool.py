@@ -179,10 +179,17 @@ def test_what_needs_permission_is_refused_without_a_terminal(amplifier: Amplifie
     assert "approval:denied" in _names(record)
 
 
-@pytest.mark.parametrize("arguments", [("census", "path=/"), ("plain", "path=.")])
-def test_what_no_rule_covers_is_denied(amplifier: Amplifier, arguments: tuple[str, ...]) -> None:
-    """A path that leads out of the project, and an unknown tool, end with 1 and how to find a rule."""
-    result = amplifier("tool", "invoke", *arguments)
+def test_a_tool_without_a_rule_is_asked(amplifier: Amplifier) -> None:
+    """A tool that no rule is about is asked as any other: without a person, the call ends with 3 and did not happen."""
+    result = amplifier("tool", "invoke", "plain", "path=.")
+    assert result.returncode == 3
+    assert "using a tool that no rule is about" in result.stderr
+    assert "noise at work" not in result.stderr
+
+
+def test_what_no_rule_covers_is_denied(amplifier: Amplifier) -> None:
+    """A path that leads out of the project ends with 1 and how to find a rule."""
+    result = amplifier("tool", "invoke", "census", "path=/")
     assert result.returncode == 1
     assert "amplifier policy explain" in result.stderr
     assert "noise at work" not in result.stderr

@@ -94,7 +94,7 @@ def test_five_for_a_limit(
     last = json.loads(result.stdout.splitlines()[-1])
     assert (last["status"], last["exit_code"]) == ("budget_exhausted", 5)
     assert name in last["error"]
-    assert f"amplifier run --resume {last['session_id']}" in result.stderr
+    assert f"amplifier run --resume {last['session_id'][:8]}`" in result.stderr
     scripted("turns: [{text: There.}]", echo)
     again = amplifier("run", "--resume", last["session_id"], "go on", "--quiet")
     assert (again.returncode, again.stdout) == (0, "There.\n"), again.stderr

@@ -84,7 +84,7 @@ def test_stream_of_an_answer(amplifier: Amplifier, scripted: Scripted, echo: str
     [
         (("--bundle", "nowhere.yaml"), 1, None),
         (("--resume", "nothing"), 1, "session_not_found"),
-        (("--model", "m"), 2, "usage"),
+        (("--model", "m"), 2, "model_unknown"),
         (("--image", "nothing.png"), 2, "image_invalid"),
         (("--provider", "nonsense"), 2, "provider_unknown"),
     ],

@@ -131,7 +131,7 @@ class ChildPreparation:
             from amplifier_foundation.sessions.permissions import SessionPermissions
 
             own = SessionPermissions.of(
-                prepared, root_folder, trust=parent.given_trust, locate=parent.prompt.resolver.resolve
+                prepared, root_folder, trust=parent.given_trust, locate=parent.prompt.resolver.resolve, run=parent.run
             )
             rules, permissions = (*rules, prepared.composed.plan), (*permissions, own)
         above = parent.origin.changes if parent.origin is not None else None

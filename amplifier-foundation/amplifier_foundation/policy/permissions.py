@@ -26,6 +26,10 @@ from amplifier_kit.guard.policy.rules import Decision, Rule, RuleSet, Verdict, s
 #: How strict a verdict is; no verdict is a denial.
 STRICTNESS: Final[Mapping[Verdict | None, int]] = {"allow": 0, "ask": 1, "deny": 2, None: 2}
 _TOOL: Final = "tool."
+#: Actions on files, which are denied where no rule is about the place.
+_FILES: Final = "filesystem."
+#: The action of the default rule about tools that no other rule is about.
+ANY_TOOL: Final = "tool.*"
 
 
 def known_action(action: str, details: Mapping[str, Any]) -> str:
@@ -50,7 +54,7 @@ class Judgement(NamedTuple):
     verdict: Verdict
     reason: str
     rule: Rule | None = None
-    #: Whose rule it was: session, user, project, local, bundle, remembered or default; empty without a rule.
+    #: Whose rule it was: session, user, project, local, bundle, remembered, run, mode or default; empty without a rule.
     scope: str = ""
     #: The part that decided: a command, a path, a host, else the tool or the action.
     what: str = ""
@@ -71,7 +75,7 @@ class Judgement(NamedTuple):
 
 
 #: Whose reasons are the product's or the user's own words.
-_OWN_WORDS: Final = ("default", "user", "session", "remembered")
+_OWN_WORDS: Final = ("default", "user", "session", "remembered", "run", "mode")
 
 
 class Permissions:
@@ -79,8 +83,8 @@ class Permissions:
 
     Deny is absolute and ask is a minimum, whichever source says so. Rules that allow count only where no rule
     restricts, and those of an untrusted project not at all: it may only tighten what would hold without it, and so may
-    the substitute for a rule that cannot be read. The defaults apply where no other rule does, and what no rule covers
-    is denied.
+    the substitute for a rule that cannot be read. The defaults apply where no other rule does. A tool that no rule is
+    about is asked for; everything else that no rule covers is denied.
     """
 
     def __init__(self, sources: Sequence[PolicySource], project: Path, guards: Iterable[Rule] = ()) -> None:
@@ -106,12 +110,14 @@ class Permissions:
         bundles: Iterable[Path] = (),
         user_file: Path | None = None,
         control_files: Iterable[Path] = (),
+        folders: Sequence[Path] = (),
     ) -> Permissions:
         """Read every source there is; their errors are in `problems`, and nothing fails open.
 
         `is_trusted` is what the record of trusted folders says unless it is given. `session` is the folder of the
         session, whose remembered rules hold as well; `bundles` are the roots of its bundles. `user_file` stands in for
-        the user's own file. `control_files` are those that the session was made of.
+        the user's own file. `control_files` are those that the session was made of. `folders` count as part of the
+        project where no other rule decides.
         """
         if is_trusted is None:
             from amplifier_foundation.trust.store import TrustStore
@@ -130,7 +136,7 @@ class Permissions:
             else None,
             read_policy_file(folder / LOCAL_POLICY_FILE, "local", may_allow=is_trusted),
             rules_of_bundle(plan or {}, bundle, may_allow=is_bundle_trusted),
-            with_readable(default_rules(), session, bundles),
+            with_readable(default_rules(), session, bundles, folders),
         ]
         known = [source for source in found if source is not None]
         permissions = cls(known, project, guards(home, project, session, control_files))
@@ -145,6 +151,7 @@ class Permissions:
     def with_sources(self, sources: Iterable[PolicySource]) -> Permissions:
         """Return the same permissions with other sources; what was remembered stays."""
         fresh = Permissions(tuple(sources), self.project, self.guards)
+        fresh._stamps = self._stamps
         for rule in self._remembered:
             fresh.remember(rule)
         return fresh
@@ -226,7 +233,9 @@ class Permissions:
         ours = [source for source in self.sources if source.may_allow]
         defaults = [rule for source in ours if source.scope == "default" for rule in source.rules]
         others = [rule for source in ours if source.scope != "default" for rule in source.rules]
-        basis = RuleSet(defaults, self.project)
+        # It is about tools that nothing else is about, so it restricts no other rule of the product.
+        self._unruled = next((rule for rule in defaults if rule.action == ANY_TOOL), None)
+        basis = RuleSet([rule for rule in defaults if rule is not self._unruled], self.project)
         self._own = RuleSet([*others, *self._remembered], self.project, otherwise=basis)
         tighter = [rule for source in self.sources for rule in source.floors]
         for source in self.sources:
@@ -237,7 +246,7 @@ class Permissions:
         self._tightening = RuleSet(tighter, self.project, otherwise=rest) if tighter else None
         every = [(source, rule) for source in self.sources for rule in (*source.rules, *source.floors)]
         self._scopes = {id(rule): source.scope for source, rule in every}
-        named = {rule.action for rule in (*(rule for _, rule in every), *self._remembered)}
+        named = {rule.action for rule in (*(rule for _, rule in every), *self._remembered) if rule is not self._unruled}
         self._actions = {action for action in named if action is not None}
 
     def _judged(self, action: str, details: Mapping[str, Any]) -> Iterable[Judgement]:
@@ -257,7 +266,10 @@ class Permissions:
     def _by_own_rules(self, known: Facts) -> dict[str, Judgement]:
         judged: dict[str, Judgement] = {}
         for decision in self._own.decide_parts(known):
-            _put_strictest(judged, self._judgement(decision))
+            judgement = self._judgement(decision)
+            if decision.verdict is None and self._unruled is not None and _is_of_tool(known):
+                judgement = Judgement("ask", self._unruled.reason, self._unruled, "default", decision.what)
+            _put_strictest(judged, judgement)
         return judged
 
     def _by_name(self, named: Facts, judged: dict[str, Judgement]) -> None:
@@ -305,6 +317,11 @@ class Permissions:
         scope = self._scopes.get(id(rule), "remembered") if rule is not None else ""
         where = f" ({rule.where})" if rule is not None and rule.where and scope != "default" else ""
         return Judgement(decision.verdict, f"{_reason(decision, scope)}{where}", rule, scope, decision.what)
+
+
+def _is_of_tool(known: Facts) -> bool:
+    """Return whether an action is a tool's own; of a file that it names, rules about files decide."""
+    return known.action.startswith(_TOOL) or (known.tool != "" and not known.action.startswith(_FILES))
 
 
 def _reason(decision: Decision, scope: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.yaml_edit import Draft
     from amplifier_kit.guard.policy.rules import Example
 
-Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "default"]
+Scope = Literal["session", "user", "project", "local", "bundle", "remembered", "run", "mode", "default"]
 
 _KEYS: Final = ("rules",)
 #: Where tool-bash keeps what is too long for a result, in the folder of the session.
@@ -144,11 +144,14 @@ def default_rules() -> PolicySource:
     return source._replace(origin="defaults")
 
 
-def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterable[Path]) -> PolicySource:
+def with_readable(
+    defaults: PolicySource, session: Path | None, bundles: Iterable[Path], folders: Iterable[Path] = ()
+) -> PolicySource:
     """Return the default rules with some more: a session may read what its own commands printed.
 
     It may also read what its bundles bring for it, below their roots `bundles`: texts, skills, agents, behaviors. It
-    may read the records of the project's sessions, its own and earlier ones, when the user allows it.
+    may read the records of the project's sessions, its own and earlier ones, when the user allows it. `folders` that
+    the user added are read and written as the project is.
     """
     from amplifier_kit.guard.policy.paths import escaped
 
@@ -158,6 +161,10 @@ def with_readable(defaults: PolicySource, session: Path | None, bundles: Iterabl
         Rule("allow", action="filesystem.read", path=f"{escaped(str(place.resolve()))}/**", reason=reason)
         for place, reason in places.items()
     ]
+    for folder in folders:
+        place = f"{escaped(str(folder.resolve()))}/**"
+        rules.append(Rule("allow", action="filesystem.read", path=place, reason="reading inside an added folder"))
+        rules.append(Rule("ask", action="filesystem.write", path=place, reason="writing inside an added folder"))
     if session is not None:
         records = escaped(str(session.parent.resolve()))
         rules += [

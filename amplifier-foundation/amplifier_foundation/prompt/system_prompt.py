@@ -91,8 +91,7 @@ class SystemPrompt:
 
     def _expand(self, typed: tuple[str, ...], others: tuple[str, ...]) -> MentionFiles:
         found = MentionFiles(self.access)
-        found.add_mentions(typed, TYPED)
-        found.follow()
+        found.add_mentions(typed, TYPED)  # not what these files mention: a file that a prompt names is data
         for name in others:
             try:
                 self.resolver.locate(name)

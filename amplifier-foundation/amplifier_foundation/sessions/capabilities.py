@@ -26,10 +26,7 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "prompt.denied": lambda path, root: denied_to_prompt(runtime, path, root),
         "session.checkpoint": Lazy(lambda: runtime.checkpoints),
         "policy.hidden": lambda tool: hidden_by_all(runtime, tool),
-        "approval.is_remembered": lambda action, details: all(
-            permissions.is_allowed_by_person(action, details)
-            for permissions in (runtime.permissions, *runtime.more_permissions)
-        ),
+        "approval.is_remembered": runtime.is_allowed_by_person,
         "project.is_trusted": lambda: is_place_trusted(runtime),
         "plan.is_trusted": lambda module: is_part_trusted(runtime, module),
         "plan.is_hook_trusted": lambda module, config: is_hook_trusted(runtime, module, config),

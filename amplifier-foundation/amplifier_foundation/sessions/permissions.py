@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_foundation.policy.modes import RunPermissions
 from amplifier_foundation.policy.permissions import Judgement, Permissions
 from amplifier_foundation.policy.remembered_rules import MemoryScope, RememberedRule, RememberedRules
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 _MENTION: Final = re.compile(r"@[\w.-]+:")
 #: Keys under which tools name one file.
 _PATHS: Final = ("file_path", "path")
-#: The scopes with rules of a person; rules of the product and of bundles are not theirs.
-_OF_PERSONS: Final = ("session", "user", "project", "local", "remembered")
+#: The scopes with rules of a person, the mode that they chose included; those of the product and of bundles are not.
+_OF_PERSONS: Final = ("session", "user", "project", "local", "remembered", "run", "mode")
 
 
 class SessionPermissions:
@@ -34,11 +35,16 @@ class SessionPermissions:
         load: Callable[[], Permissions],
         memory: RememberedRules,
         locate: Callable[[str], Path | None] = lambda mention: None,
+        run: RunPermissions | None = None,
     ) -> None:
         """Judge by the rules that `load` reads on first use and whenever a file has changed.
 
-        Remembered decisions go into `memory`. `locate` returns the file that a mention of a bundle's file means.
+        Remembered decisions go into `memory`. `locate` returns the file that a mention of a bundle's file means. `run`
+        is what the user sets for the run, such as the permission mode.
         """
+        #: The same object for a session and all its children.
+        self.run = run or RunPermissions()
+        self._laid_over: tuple[Any, Permissions] | None = None
         self._locate = locate
         self._load = load
         self._memory = memory
@@ -52,12 +58,14 @@ class SessionPermissions:
         *,
         trust: GivenTrust | None = None,
         locate: Callable[[str], Path | None] = lambda mention: None,
+        run: RunPermissions | None = None,
     ) -> SessionPermissions:
         """Return the permissions of a prepared session with its folder at `session`.
 
         While `trust` holds, the project counts as trusted even if the record of trusted folders lacks it. `locate`
-        returns the file that a mention of a bundle's file means.
+        returns the file that a mention of a bundle's file means. `run` is what the user sets for the run.
         """
+        folders = run.folders if run is not None else ()
 
         def load() -> Permissions:
             from amplifier_foundation.plan.project_files import control_files_of
@@ -65,7 +73,7 @@ class SessionPermissions:
             from amplifier_foundation.sessions.plan import is_trusted
 
             trusted = is_trusted(prepared, trust)
-            return Permissions.load(
+            loaded = Permissions.load(
                 prepared.home,
                 prepared.project,
                 is_trusted=trusted,
@@ -75,9 +83,12 @@ class SessionPermissions:
                 session=session,
                 bundles=[Path(root) for root in prepared.composed.namespaces.values()],
                 control_files=control_files_of(prepared),
+                folders=folders,
             )
+            own = run.rules_source() if run is not None else None
+            return loaded if own is None else loaded.with_sources((*loaded.sources, own))
 
-        return cls(load, RememberedRules(prepared.home, prepared.project, session), locate)
+        return cls(load, RememberedRules(prepared.home, prepared.project, session), locate, run)
 
     @property
     def current(self) -> Permissions:
@@ -91,30 +102,48 @@ class SessionPermissions:
         """What is wrong with the rules."""
         return self.current.problems
 
-    def policy(self, action: str, details: dict[str, Any]) -> tuple[str, str, AnsweredBy, str]:
-        """Return the verdict on an action, its reason, its rule, and the command, path or host that it is about."""
-        judged = self.judge(action, details)
+    def policy(
+        self, action: str, details: dict[str, Any], *, is_confined: bool = False
+    ) -> tuple[str, str, AnsweredBy, str]:
+        """Return the verdict on an action, its reason, its rule, and the command, path or host that it is about.
+
+        `is_confined` means that the tool runs its commands in a sandbox that works.
+        """
+        judged = self.judge(action, details, is_confined=is_confined)
         reason = judged.reason
         if judged.verdict == "deny" and judged.rule is None:
             reason = f"{reason}: `amplifier policy explain` says what would allow {action}"
         return judged.verdict, reason, judged.answered_by, " ".join(judged.what.splitlines())
 
-    def judge(self, action: str, details: Mapping[str, Any]) -> Judgement:
-        """Return what the current rules say about an action, and which rule decides."""
-        return self.current.judge(action, self._located(details))
+    def judge(self, action: str, details: Mapping[str, Any], *, is_confined: bool = False) -> Judgement:
+        """Return what the current rules and the mode say about an action, and which rule decides."""
+        return self._in_mode(is_confined=is_confined).judge(action, self._located(details))
 
-    def is_allowed_by_person(self, action: str, details: Mapping[str, Any]) -> bool:
-        """Return whether a person's rule allows an action and no other rule restricts it."""
-        judged = self.judge(action, details)
+    def denial_by_mode(self, action: str, details: Mapping[str, Any]) -> str | None:
+        """Return why the permission mode denies an action; None if it does not."""
+        return self.run.denial(action, self._located(details), self.current.project)
+
+    def is_allowed_by_person(self, action: str, details: Mapping[str, Any], *, is_confined: bool = False) -> bool:
+        """Return whether a person's rule or mode allows an action and no other rule restricts it."""
+        judged = self.judge(action, details, is_confined=is_confined)
         return judged.verdict == "allow" and judged.scope in _OF_PERSONS
 
     def suggest(self, action: str, details: Mapping[str, Any]) -> tuple[Rule, ...]:
         """Return the narrowest rules that would allow an action; empty if no rule could."""
-        return self.current.suggest(action, self._located(details))
+        return self._in_mode(is_confined=False).suggest(action, self._located(details))
 
     def remember(self, rules: Sequence[Rule], scope: MemoryScope, by: str = "") -> tuple[RememberedRule, ...]:
         """Remember rules in a scope; raises RememberError and PolicyFileError."""
         return self._memory.remember(rules, scope, by)
+
+    def _in_mode(self, *, is_confined: bool) -> Permissions:
+        """Return the current rules with those of the permission mode."""
+        current = self.current
+        key = (current, self.run.mode, is_confined)
+        if self._laid_over is None or self._laid_over[0] != key:
+            mode = self.run.mode_source(current.project, is_confined=is_confined)
+            self._laid_over = (key, current if mode is None else current.with_sources((*current.sources, mode)))
+        return self._laid_over[1]
 
     def _located(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
         """Replace mentions of a bundle's files in details by paths; a mention without a file stays, and is denied."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.events import MODULE_LOAD_FAILED
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 #: Seconds that a hook, and a module's `on_session_ready`, may take; a plan may set others.
 HOOK_TIMEOUT: Final = 30.0
 READY_TIMEOUT: Final = 10.0
+#: Tools whose config has the folders that they may write to.
+_FILE_TOOLS: Final = ("tool-filesystem", "tool-apply-patch")
 
 
 class ModulesMissingError(FoundationError):
@@ -48,6 +51,37 @@ def live_plan(prepared: Prepared, environ: Mapping[str, str]) -> tuple[dict[str,
     if isinstance(session, dict):  # the kernel reports anything else
         plan = {**plan, "session": {"hook_timeout": HOOK_TIMEOUT, "ready_timeout": READY_TIMEOUT} | session}
     return plan, list(dict.fromkeys(unset))
+
+
+def with_folders(plan: dict[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
+    """Return a plan whose file tools and sandbox may write to these folders as well; rules decide about each file."""
+    names = [str(folder) for folder in folders]
+    if not names:
+        return plan
+    session = plan.get("session")
+    tools = [_writing_to(names, entry) for entry in plan.get("tools") or []]
+    if isinstance(session, dict):
+        sandbox = session.get("sandbox")
+        settings = dict(sandbox) if isinstance(sandbox, Mapping) else {} if sandbox is None else {"mode": sandbox}
+        session = {**session, "sandbox": {**settings, "writable": [*_listed(settings.get("writable"), []), *names]}}
+    return {**plan, "session": session, "tools": tools}
+
+
+def _writing_to(names: list[str], entry: Any) -> Any:
+    config = dict(entry.get("config") or {}) if isinstance(entry, Mapping) else {}
+    if isinstance(entry, Mapping) and entry.get("module") in _FILE_TOOLS:
+        config["allowed_write_paths"] = [*_listed(config.get("allowed_write_paths"), ["."]), *names]
+        if config.get("allowed_read_paths") is not None:
+            config["allowed_read_paths"] = [*_listed(config["allowed_read_paths"], []), *names]
+    own = config.get("sandbox")
+    if isinstance(own, Mapping) and own.get("writable") is not None:
+        config["sandbox"] = {**own, "writable": [*_listed(own["writable"], []), *names]}
+    return {**entry, "config": config} if config else entry
+
+
+def _listed(value: Any, default: list[str]) -> list[Any]:
+    """Return a list of texts, for which one text may stand; the default for None."""
+    return default if value is None else list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _check_complete(prepared: Prepared) -> None:

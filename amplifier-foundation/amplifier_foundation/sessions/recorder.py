@@ -131,6 +131,12 @@ class SessionRecorder:
         except OSError as error:
             self._report(TRANSCRIPT, error)
 
+    def set_fact(self, key: str, value: Any) -> None:
+        """Set a key of the metadata; of a session that has had no turn it is written with the first."""
+        self._facts[key] = value
+        if self.turns:
+            self._update({key: value}, is_activity=False)
+
     def open_turn(self, prompt: str) -> None:
         """Record that a turn runs: a session that is resumed in this state was interrupted."""
         self._facts["turn_count"] = self.turns + 1

@@ -6,7 +6,7 @@ import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,18 @@ from amplifier_foundation.plan.import_path import hold, of_other_session, was_us
 from amplifier_foundation.plan.module_config import check_module_configs
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.plan.project_files import code_in_project
+from amplifier_foundation.policy.modes import (
+    AUTO,
+    METADATA_KEY,
+    MODE_CHANGED,
+    READ_ONLY,
+    Mode,
+    PermissionModeError,
+    RunPermissions,
+    mode_of_saved,
+    parse_mode,
+)
+from amplifier_foundation.policy.sandboxed import SandboxedTools, check_mode
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
@@ -34,6 +46,7 @@ from amplifier_foundation.sessions.plan import (
     planned_budget,
     provider_and_model,
     wants_hash_chain,
+    with_folders,
 )
 from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
 from amplifier_foundation.trust.store import GivenTrust
@@ -50,8 +63,11 @@ if TYPE_CHECKING:
 
 #: Emitted when @mentions have put files into a prompt.
 MENTIONS_RESOLVED = "mentions:resolved"
+_EVENTS = (MENTIONS_RESOLVED, APPROVAL_ANSWERED, MODE_CHANGED)
 #: After all other hooks.
 _LAST = 1000
+#: Before all other policies.
+_MODE_PRIORITY = -100
 #: After hooks that change what they pass on.
 _LATE = 900
 #: Turns that ended like this were not ended by the budget, even if it refused something, such as a hook's request.
@@ -73,6 +89,7 @@ class SessionRuntime:
         allow_missing_modules: bool = False,
         budget: Mapping[str, Any] | None = None,
         trust: bool | GivenTrust = False,
+        run: RunPermissions | None = None,
         origin: Origin | None = None,
         on_child_event: OnChildEvent | None = None,
         spawner: Spawner | None = None,
@@ -80,8 +97,9 @@ class SessionRuntime:
         """Prepare the session; no module is loaded and no file is written before it is entered.
 
         With `saved`, that session is resumed under its id and in its folder. Limits in `budget` take precedence over
-        those of the plan. `trust` lets the project's rules allow things as long as its files do not change. `origin` is
-        what a child gets from its parent. `on_child_event` receives every event of every child session. Without a
+        those of the plan. `trust` lets the project's rules allow things as long as its files do not change. `run` has
+        the permission mode and rules for this run; without it, a resumed session keeps its mode. `origin` is what a
+        child gets from its parent. `on_child_event` receives every event of every child session. Without a
         `spawner` the session cannot have children. Raises BudgetError for invalid limits.
         """
         if saved is not None and spawner is not None:
@@ -100,6 +118,12 @@ class SessionRuntime:
         self.mounted = Mounted()
         #: Whether the session got as far as having a log; whether it has ended, so that it starts no children.
         self.was_opened = self.is_over = False
+        above = origin.permissions if origin is not None else ()
+        known = saved.metadata if saved is not None else {}
+        #: The permission mode and the rules for this run: one object for a session and all its children.
+        self.run = above[0].run if above else run or RunPermissions(mode_of_saved(known))
+        self._mode_before = mode_of_saved(known) if origin is None else self.run.mode
+        self._sandboxed = SandboxedTools()
         self._log: SessionLog | None = None
         self._release: Callable[[], None] = lambda: None
         code = code_in_project(prepared.composed, prepared.layers, prepared.project, prepared.home.path)
@@ -107,6 +131,7 @@ class SessionRuntime:
         self.given_trust = GivenTrust.of(prepared.project, trust, code)
         self.prompt = self._system_prompt()  # rules are about the files it finds
         plan, unset = live_plan(prepared, environ)
+        plan = with_folders(plan, self.run.folders)
         agents = plan.get("agents")
         #: The agents of the plan before a module changes it.
         self.agents_at_start = dict(agents) if isinstance(agents, Mapping) else {}
@@ -132,6 +157,7 @@ class SessionRuntime:
         self.account = self.budget.account
         facts = starting_metadata(self.session_id, prepared, plan, saved)
         facts |= origin.metadata if origin is not None else {}
+        facts[METADATA_KEY] = self.run.mode
         self._recorder = SessionRecorder(self.folder, self.redactor, facts, self.secrets, self.account)
         #: How the last turn ended.
         self.turn_end = TurnEnd(self.budget)
@@ -186,7 +212,45 @@ class SessionRuntime:
         from amplifier_foundation.sessions.permissions import SessionPermissions
 
         locate = self.prompt.resolver.resolve
-        return SessionPermissions.of(self.prepared, self.folder, trust=self.given_trust, locate=locate)
+        return SessionPermissions.of(self.prepared, self.folder, trust=self.given_trust, locate=locate, run=self.run)
+
+    @property
+    def permission_mode(self) -> Mode:
+        """The permission mode of the session and its children."""
+        return self.run.mode
+
+    async def set_permission_mode(self, mode: str, by: Mapping[str, Any]) -> None:
+        """Change the permission mode from the next decision on; `by` is who did it, for the log.
+
+        For a user's own choice alone: never pass on what a model, a file or a pasted text says. Raises
+        PermissionModeError for an unknown mode, for one that is not available here, and in a child session.
+        """
+        chosen = parse_mode(mode)
+        if self.origin is not None:
+            raise PermissionModeError("the permission mode of a child session is that of its root session")
+        if chosen == self.run.mode:
+            return
+        await self._check_mode(chosen)
+        self.run.mode, self.run.by = chosen, dict(by)
+        await self._report_mode()
+
+    async def _check_mode(self, mode: Mode) -> None:
+        await check_mode(mode, self.session.coordinator, (self.prepared.project, *self.run.folders))
+
+    async def _report_mode(self) -> None:
+        """Record the permission mode in the log and the metadata if it has changed."""
+        if (before := self._mode_before) == self.run.mode:
+            return
+        self._mode_before = self.run.mode
+        self._keep_mode()
+        data = {"mode": self.run.mode, "previous": before, "by": dict(self.run.by)}
+        await self.session.coordinator.hooks.emit(MODE_CHANGED, data)
+
+    def _keep_mode(self) -> None:
+        """Write the mode into the metadata of this session and its running children, which may be resumed alone."""
+        self._recorder.set_fact(METADATA_KEY, self.run.mode)
+        for child in self.children.running if self.children is not None else ():
+            child._keep_mode()
 
     @property
     def more_permissions(self) -> tuple[SessionPermissions, ...]:
@@ -243,6 +307,8 @@ class SessionRuntime:
         try:
             await self._connect()
             await load_modules(self.session, allow_missing=self.allow_missing_modules)
+            if self.origin is None:
+                await self._check_mode(self.run.mode)
             await self._offer_approval_provider()
             if self.origin is not None:
                 self.origin.changes.apply(self.session.coordinator)
@@ -282,6 +348,7 @@ class SessionRuntime:
         first, at most once, and their results stand before the prompt. `attachments` are content blocks of the prompt,
         such as images.
         """
+        await self._report_mode()
         self._recorder.open_turn(prompt.text if isinstance(prompt, UserInput) else prompt)
         self.turn_end.begin()
         if "checkpoints" in self.__dict__:  # else they are unused, and start with this turn
@@ -361,15 +428,16 @@ class SessionRuntime:
             coordinator.register_capability(name, value)
         if self.children is not None:
             self.children.connect()
-        coordinator.register_contributor("observability.events", "app", lambda: [MENTIONS_RESOLVED, APPROVAL_ANSWERED])
+        coordinator.register_contributor("observability.events", "app", lambda: [*_EVENTS])
         if self.saved is not None:
             from amplifier_foundation.sessions.resume import past_cost_of
 
             coordinator.register_contributor("session.cost", "session:past", past_cost_of(self.saved))
+        coordinator.register_policy("permission-mode", self._judge_by_mode, _MODE_PRIORITY)
         # Imported for the first decision: most of it is not needed before.
-        coordinator.register_policy("rules", lambda action, details: self.permissions.policy(action, details))
+        coordinator.register_policy("rules", lambda action, details: self._judge(self.permissions, action, details))
         for number, permissions in enumerate(self.more_permissions, 1):
-            coordinator.register_policy(f"agent-rules-{number}", permissions.policy)
+            coordinator.register_policy(f"agent-rules-{number}", partial(self._judge, permissions))
         name_modules_that_decide(coordinator)
         if self.origin is not None and self.on_child_event is not None:
             coordinator.hooks.register("*", self._on_own_event, priority=_LAST, name="app-child-events")
@@ -380,6 +448,26 @@ class SessionRuntime:
             from amplifier_foundation.sources.module_resolver import PreparedModules
 
             await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules, self._check_unprepared))
+
+    async def _judge_by_mode(self, action: str, details: dict[str, Any]) -> tuple[str, str] | None:
+        """Deny what the mode does not allow, and learn what later policies need to know about the tool."""
+        if self.run.mode == AUTO:
+            await self._sandboxed.learn(self.session.coordinator, details)
+        if self.run.mode != READ_ONLY:
+            return None
+        denied = self.permissions.denial_by_mode(action, details)
+        return ("deny", denied) if denied is not None else None
+
+    def _judge(self, permissions: SessionPermissions, action: str, details: dict[str, Any]) -> Any:
+        return permissions.policy(action, details, is_confined=self._sandboxed.includes(details))
+
+    def is_allowed_by_person(self, action: str, details: Mapping[str, Any]) -> bool:
+        """Return whether the user's rules or mode allow an action, and no other rules restrict it."""
+        is_confined = self._sandboxed.includes(details)
+        return all(
+            permissions.is_allowed_by_person(action, details, is_confined=is_confined)
+            for permissions in (self.permissions, *self.more_permissions)
+        )
 
     def _check_unprepared(self, module_id: str) -> None:
         """Refuse a module that is loaded from another session's source; others may be installed."""

@@ -87,6 +87,7 @@ _SETTINGS: Final = fields(
             {**dict.fromkeys(("providers", "tools", "hooks"), _MODULES), **dict.fromkeys(_UNUSED_MODULES, anything)}
         ),
         "overrides": mapping_of(_OVERRIDE),
+        "permissions": fields({"mode": filled_text}),
         "sources": fields({"modules": mapping_of(filled_text), "bundles": mapping_of(filled_text)}),
         **dict.fromkeys(KEPT, anything),
     }

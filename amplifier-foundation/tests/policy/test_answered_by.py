@@ -210,7 +210,7 @@ async def test_default_rules(ruled: Any) -> None:
     session, _ = ruled()
     read = await session.who("filesystem.read", {"tool_name": "read_file", "tool_input": {"file_path": "a"}})
     assert read == {"kind": "default", "rule": 'allow filesystem.read path "**"', "scope": "default"}
-    assert await session.who("rocket.launch") == {"kind": "nobody"}
+    assert await session.who("filesystem.read", {"path": "/etc/passwd"}) == {"kind": "nobody"}
 
 
 @pytest.mark.parametrize("verdict", ["allow", "deny"])

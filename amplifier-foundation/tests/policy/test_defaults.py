@@ -45,13 +45,16 @@ def test_defaults_are_valid() -> None:
         ("mcp.call", {"tool_name": "mcp_files_read"}, "ask"),
         ("tool.todo", {"tool_name": "todo"}, "allow"),
         ("tool.load_skill", {"tool_name": "load_skill"}, "allow"),
-        ("tool.launch", {"tool_name": "launch", "tool_input": {"path": "README.md"}}, "deny"),
+        ("tool.launch", {"tool_name": "launch", "tool_input": {"path": "README.md"}}, "ask"),
+        ("tool.launch", {"tool_name": "launch", "tool_input": {"path": 5}}, "ask"),
+        ("rocket.launch", {"tool_name": "launch"}, "ask"),
+        ("filesystem.write", {"tool_name": "launch", "path": "/etc/passwd"}, "deny"),
         ("anything.else", {}, "deny"),
         ("", {}, "deny"),
     ],
 )
 def test_what_the_defaults_say(load: Load, action: str, details: dict[str, Any], verdict: str) -> None:
-    """Look around the project freely, ask for the rest of what is known, and deny everything else."""
+    """Look around the project freely, ask for the rest and for any other tool, and deny everything else."""
     assert load().judge(action, details).verdict == verdict
 
 

@@ -67,7 +67,7 @@ def test_outside_is_outside_for_published_tools(load: Load, name: str, given: di
 def test_an_unknown_tool_without_a_path_reads_nothing(load: Load, name: str) -> None:
     """Only the two known search tools mean the working directory when they name no path."""
     permissions = load()
-    assert permissions.judge(f"tool.{name}", {"tool_name": name, "tool_input": {"pattern": "x"}}).verdict == "deny"
+    assert permissions.judge(f"tool.{name}", {"tool_name": name, "tool_input": {"pattern": "x"}}).verdict == "ask"
     read = permissions.judge("filesystem.read", {"tool_name": name, "tool_input": {"pattern": "x"}})
     assert read.verdict == "deny"
 

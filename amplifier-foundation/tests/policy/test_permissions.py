@@ -38,7 +38,7 @@ def test_whose_rule_it_was(load: Load, files: dict[str, Path]) -> None:
     assert judged.reason.endswith(f"({files['user']}:1)")
     default = load(user="").judge("process.exec", {"command": "ls"})
     assert (default.scope, default.reason) == ("default", "running a command")
-    assert load().judge("tool.x", {}).rule is None
+    assert load().judge("x.y", {}).rule is None
 
 
 def test_trust_is_looked_up(home: Home, project: Path, files: dict[str, Path]) -> None:
@@ -126,7 +126,8 @@ def test_the_policy_of_a_session(load: Load) -> None:
     """The kernel gets a verdict with its reason."""
     permissions = load()
     assert permissions.policy("process.exec", {"command": "ls"}) == ("ask", "running a command")
-    assert permissions.policy("tool.x", {})[0] == "deny"
+    assert permissions.policy("tool.x", {})[0] == "ask"
+    assert permissions.policy("x.y", {})[0] == "deny"
 
 
 def test_rules_of_a_session(home: Home, project: Path) -> None:

@@ -94,7 +94,7 @@ def test_nothing_fails_open(load: Load, files: dict[str, Path], text: str, scope
     assert [problem for problem in permissions.problems if problem.where.startswith(str(files[scope]))]
     assert permissions.judge("filesystem.read", {"path": "a"}).verdict == "ask"
     assert permissions.judge("filesystem.read", {"path": "/etc/passwd"}).verdict == "deny"
-    assert permissions.judge("tool.launch", {"tool_name": "launch"}).verdict == "deny"
+    assert permissions.judge("tool.launch", {"tool_name": "launch"}).verdict == "ask"
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_a_file_that_cannot_be_read_is_told_once(
 
 @pytest.mark.parametrize("entry", ["{action: tool.x, verdict: allow, bogus: 1}", "{path: [a], verdict: allow}"])
 def test_a_bad_rule_that_allows_is_left_out(load: Load, entry: str) -> None:
-    """It allows nothing, and since it would have restricted nothing, nothing is asked for it."""
+    """It allows nothing, and since it would have restricted nothing, nothing else is asked for it."""
     permissions = load(user=f"rules: [{entry}]\n")
     assert len(permissions.problems) == 1
-    assert permissions.judge("tool.x", {"tool_name": "x"}).verdict == "deny"
+    assert permissions.judge("tool.x", {"tool_name": "x"}).verdict == "ask"
     assert permissions.judge("filesystem.read", {"path": "a"}).verdict == "allow"
 
 
@@ -154,7 +154,7 @@ def test_places_that_are_no_files(home: Any, project: Path, files: dict[str, Pat
         make()
         permissions = Permissions.load(home, project)
         assert permissions.judge("filesystem.read", {"path": "a"}).verdict == "ask"
-        assert permissions.judge("tool.launch", {}).verdict == "deny"
+        assert permissions.judge("tool.launch", {}).verdict == "ask"
         assert len(permissions.problems) == 1
         files["project"].rmdir() if files["project"].is_dir() else files["project"].unlink()
 
@@ -200,7 +200,7 @@ def test_published_rules_allow_what_they_say(home: Any, project: Path) -> None:
     details = {"tool_name": "bash", "tool_input": {"command": "pytest -q"}}
     assert permissions.judge("tool.bash", details).verdict == "allow"
     assert permissions.judge("process.exec", details).verdict == "allow"
-    assert permissions.judge("tool.run", {**details, "tool_name": "run"}).verdict == "deny"
+    assert permissions.judge("tool.run", {**details, "tool_name": "run"}).verdict == "ask"
     assert permissions.judge("tool.bash", {"tool_input": {"command": "pytest; rm x"}}).verdict == "ask"
 
 

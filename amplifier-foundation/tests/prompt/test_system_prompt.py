@@ -150,14 +150,14 @@ async def test_a_failure_that_comes_back_is_told_again(places: Any, write: Any) 
 
 
 async def test_a_name_in_a_prompt_that_leads_nowhere_is_told_each_time(places: Any, write: Any) -> None:
-    """What the prompt itself names is told with every prompt, and marked apart from what its files name."""
+    """What the prompt itself names is told with every prompt; what its files name is data, and not looked for."""
     told = Told()
     write("notes.md", "see @gone.md and @never.md")
     prompt = SystemPrompt("", {}, places.access, on_resolved=told)
     for _ in range(2):
         await prompt.expand_prompt(UserInput.of_typed("read @notes.md and @never.md"))
     marked = [{one["mention"]: one.get("in_prompt", False) for one in payload["failed"]} for payload in told.payloads]
-    assert marked == [{"@gone.md": False, "@never.md": True}] * 2
+    assert marked == [{"@never.md": True}] * 2
 
 
 @pytest.mark.parametrize("content", [b"caf\xe9", b"\0", None])

@@ -33,6 +33,10 @@ class Box:
         if self._announcing is None:
             self._announcing = asyncio.create_task(self._get_sandbox().announce(self._coordinator, self._tool))
 
+    async def status(self) -> Status:
+        """Return whether commands run in the sandbox."""
+        return await self._get_sandbox().ready()
+
     async def prepare(self, folder: str, environment: Mapping[str, str], readable: Sequence[str]) -> SandboxSetup:
         """Return the setup of a command in `folder`, which the caller releases; raises SandboxError."""
         sandbox = self._get_sandbox()

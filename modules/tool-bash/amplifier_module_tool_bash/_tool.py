@@ -16,7 +16,7 @@ from amplifier_kit.guard.processes.programs import command_environment, find_pro
 from amplifier_kit.guard.processes.running_command import CommandSpec, StartError, run
 from amplifier_kit.guard.sandbox.errors import SandboxError, SandboxRequiredError
 from amplifier_kit.guard.sandbox.sandbox import EVENTS as SANDBOX_EVENTS
-from amplifier_kit.guard.sandbox.sandbox import SandboxSetup
+from amplifier_kit.guard.sandbox.sandbox import SandboxSetup, Status
 from amplifier_module_tool_bash._box import Box
 from amplifier_module_tool_bash._call import Call, InvalidCallError, TooLongError, input_schema
 from amplifier_module_tool_bash._config import BashConfig
@@ -146,6 +146,10 @@ class BashTool:
             return failure("working_dir_missing", str(error))
         except OSError as error:
             return failure("not_started", f"Command was not run: {error.strerror or error}.")
+
+    async def sandbox_status(self) -> Status:
+        """Return whether commands run in a sandbox that works, for policies that allow them for this reason."""
+        return await self._box.status()
 
     def announce(self) -> None:
         """Start to test the sandbox and to report its status."""

@@ -87,5 +87,17 @@ class SessionApprovals:
 
     def describe(self) -> str:
         """Return what this turn needs a decision about, on one line; empty if nothing."""
-        asked = [f"{call.questions[-1].prompt} (call {call.id} of {call.tool_name})" for call in self.pending]
+        asked = [
+            f"{call.questions[-1].prompt} ({self._rule_about(call)}call {call.id} of {call.tool_name})"
+            for call in self.pending
+        ]
         return "; ".join([*asked, *self._unattended.refused])
+
+    def _rule_about(self, call: PendingCall) -> str:
+        """Return the rule that asks about a pending call, as text; empty if a hook or a module asks."""
+        question = call.questions[-1]
+        if question.source:
+            return ""
+        details = {"tool_name": call.tool_name, "tool_input": call.tool_input}
+        judged = self._runtime.permissions.judge(question.action, details)
+        return f"rule `{judged.rule}`, " if judged.verdict == "ask" and judged.rule is not None else ""

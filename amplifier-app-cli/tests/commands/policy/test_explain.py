@@ -31,7 +31,7 @@ _USER = "rules:\n  - {command: 'git push *', verdict: deny, reason: people push}
         (["mcp.call"], "ask: mcp.call"),
         (["tool.bash"], "ask: process.exec"),
         (["--tool", "todo"], "allow: tool.todo"),
-        (["--tool", "launch"], "deny: tool.launch"),
+        (["--tool", "launch"], "ask: tool.launch"),
     ],
 )
 def test_ways_to_ask(give: Give, wrote: Wrote, arguments: list[str], first: str) -> None:
