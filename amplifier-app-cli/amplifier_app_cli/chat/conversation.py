@@ -85,6 +85,7 @@ class Conversation:
         self._question: asyncio.Future[str | None] | None = None
         self._label = ""
         self._menu = Menu(())
+        self._tasks: set[asyncio.Task[None]] = set()
         self._exit_code: int | None = None
         self._wants_to_leave = False
         self._has_no_input = False
@@ -316,6 +317,19 @@ class Conversation:
         """Show the latest output in full; the next time, the one before."""
         self.show_output()
 
+    def on_mode(self) -> None:
+        """Change to the next permission mode; the status line shows it, and refusals are shown."""
+        task = asyncio.get_running_loop().create_task(self._next_mode())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _next_mode(self) -> None:
+        try:
+            await self.session.next_permission_mode(via="chat")
+        except Exception as error:  # a key must not end a chat
+            self.show(self.ink("bad", plain(f"the permission mode is unchanged: {self.scrub(str(error))}")))
+        self.screen.refresh()
+
     def on_move(self, step: int) -> None:
         """Select another option of the menu."""
         self._menu.move(step)
@@ -358,6 +372,7 @@ class Conversation:
         if stripped in _EXIT_WORDS:
             self.screen.show(ink("dim", "a turn runs: Ctrl-C stops it"))
         elif self._is_command(stripped):
+            self.given = given
             self.commands.run_during_turn(stripped)
         elif shell_line(stripped) is not None:
             self.steering.next_prompts.append(given)
@@ -476,7 +491,10 @@ class Conversation:
             state, waits = "waiting for you", ""
         hint = "" if token.is_immediate else "Esc again stops at once" if token.is_cancelled else "Esc stops"
         queued = self.steering.badge()
-        ends = " · ".join(part for part in (queued, HINT if self._menu else "", hint) if part)
+        mode = self.session.permission_mode
+        ends = " · ".join(
+            part for part in (mode if mode != "ask" else "", queued, HINT if self._menu else "", hint) if part
+        )
         width = self.screen.width - 1
         room = width - columns(state) - columns(ends) - 6
         if waits and room > 0:

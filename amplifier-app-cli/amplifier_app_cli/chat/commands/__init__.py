@@ -48,6 +48,7 @@ TABLE: Final = {
     "fork": Command("session:fork", "/fork [TURN [NAME]]", "Copy the session, up to a turn, into one of its own."),
     "tools": Command("info:tools_", "/tools", "List the tools.", True),
     "mcp": Command("mcp:mcp", "/mcp [SERVER]", "Show the MCP servers, and the tools of one.", True),
+    "permissions": Command("permissions:permissions", "/permissions [MODE]", "Choose what needs no question.", True),
     "agents": Command("info:agents_", "/agents", "List the agents.", True),
     "skills": Command("skills:show", "/skills", "List the skills.", True),
     "skill": Command("skills:use", "/skill NAME [PROMPT]", "Give the model a skill with your next prompt."),
