@@ -57,7 +57,7 @@ class _Person:
     def show(self, text: str) -> None:
         self.seen.append(text)
 
-    async def ask(self, label: str, draft: str = "") -> str | None:
+    async def ask(self, label: str, draft: str = "", options: Any = ()) -> str | None:
         self.seen.append(label)
         self.drafts += [draft] if draft else []
         return self.answers.pop(0) if self.answers else None
