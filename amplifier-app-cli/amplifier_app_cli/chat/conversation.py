@@ -21,7 +21,7 @@ from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.session_app import Outcome, SessionApp
 from amplifier_app_cli.ui.approval.preview import change_of, preview
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.layout import columns, duration, folded, one_line, shortened
+from amplifier_app_cli.ui.layout import columns, duration, few_lines, folded, one_line
 from amplifier_app_cli.ui.menu import HINT, Menu, Option
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.spending import price_text, usage_line
@@ -496,10 +496,13 @@ class Conversation:
             part for part in (mode if mode != "ask" else "", queued, HINT if self._menu else "", hint) if part
         )
         width = self.screen.width - 1
-        room = width - columns(state) - columns(ends) - 6
-        if waits and room > 0:
-            state += f" · {shortened(waits, room)}"
-        return self.screen.ink("dim", one_line(" · ".join(part for part in (state, ends) if part), width))
+        above: list[str] = []
+        if columns(" · ".join((state, waits, ends))) <= width:
+            state = " · ".join(part for part in (state, waits) if part)
+        elif waits:  # the reason may be long: it gets lines of its own
+            above = few_lines(waits, width)
+        line = one_line(" · ".join(part for part in (state, ends) if part), width)
+        return self.screen.ink("dim", "\n".join([*above, line]))
 
     def _shown_menu(self) -> str:
         if not self._is_asking:
@@ -511,10 +514,9 @@ class Conversation:
         """Return the status line between turns: what the session may do, and what it has used or how to begin."""
         if self._exit_code is not None:
             return ""
-        used = self.usage.session
         connecting = connecting_servers(self.coordinator)
         servers = f"connecting MCP servers: {', '.join(connecting)}" if connecting else ""
-        ends = [f"session {price_text(used)}"] if used.answers else ["/help", "Ctrl-D leaves."]
+        ends = [f"session {price_text(self.usage.session)}"] if self.usage.turn.answers else ["/help", "Ctrl-D leaves."]
         return self.screen.ink("dim", joined([*self.about(), servers, *ends], self.screen.width - 1))
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amplifier_app_cli.chat.screen import Screen
-from amplifier_app_cli.ui.layout import columns, duration, one_line, single_line
+from amplifier_app_cli.ui.layout import columns, one_line, single_line
 
 #: Before hooks that may wait, such as for MCP servers, and after all of them.
 _BEFORE: Final = -2000
@@ -60,7 +60,7 @@ class TurnStatus:
         if self._until is None:
             return self._text
         left = self._until - time.monotonic()
-        return self._text.replace("{}", f"in {duration(max(round(left), 1))}" if left > 0 else "now")
+        return self._text.replace("{}", _in(left) if left > 0 else "now")
 
     def _set(self, text: str, seconds: float | None = None) -> None:
         self._is_in_hooks = False
@@ -69,7 +69,7 @@ class TurnStatus:
         if self._screen.has_live_part:
             self._screen.refresh()
         elif self._text and seconds is not None:
-            self._screen.show(self._text.replace("{}", f"in {duration(seconds)}"))
+            self._screen.show(self._text.replace("{}", _in(seconds)))
 
     def _on_hooks(self, event: str, data: dict[str, Any]) -> None:
         self._set("")
@@ -121,6 +121,10 @@ def joined(parts: list[str], width: int) -> str:
     while len(parts) > 1 and columns(" · ".join(parts)) > width:
         del parts[1 if len(parts) > 2 else 0]
     return one_line(" · ".join(parts), width)
+
+
+def _in(seconds: float) -> str:
+    return f"in {max(round(seconds), 1)} s"
 
 
 def _seconds(value: Any) -> float:

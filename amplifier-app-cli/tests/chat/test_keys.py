@@ -31,7 +31,7 @@ def _end(chat: Any) -> list[dict[str, Any]]:
 
 
 def test_escape_stops_after_the_step(start: Callable[..., Any], scripted: Callable[..., str], project: Path) -> None:
-    """Esc lets a running tool end and keeps its result; what was typed meanwhile stays, and Alt with a key is no Esc."""
+    """Esc lets a running tool end and keeps its result; typed text stays, and Alt with a key is no Esc."""
     chat = start("--bundle", scripted(_GATE, tools=True), "--trust")
     chat.line("go")
     chat.wait_until((project / "waiting").exists)

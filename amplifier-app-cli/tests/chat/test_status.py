@@ -59,9 +59,9 @@ async def test_retry_says_when_and_why(clock: list[float]) -> None:
     status, coordinator = _status(screen)
     await coordinator.hooks.emit("provider:retry", dict(_RETRY))
     assert screen.drawn == 1
-    assert status.text == "retry 2 of 5 in 8.0 s: RateLimitError: 429: { } slow down"
+    assert status.text == "retry 2 of 5 in 8 s: RateLimitError: 429: { } slow down"
     clock[0] += 5
-    assert status.text.startswith("retry 2 of 5 in 3.0 s")
+    assert status.text.startswith("retry 2 of 5 in 3 s")
     clock[0] += 5
     assert status.text.startswith("retry 2 of 5 now")
     await coordinator.hooks.emit("llm:response", {})
@@ -74,7 +74,7 @@ async def test_terminal_without_a_live_part_gets_a_line(clock: list[float]) -> N
     _, coordinator = _status(screen)
     await coordinator.hooks.emit("provider:request", {})
     await coordinator.hooks.emit("provider:retry", dict(_RETRY))
-    assert screen.shown == ["retry 2 of 5 in 8.0 s: RateLimitError: 429: { } slow down"]
+    assert screen.shown == ["retry 2 of 5 in 8 s: RateLimitError: 429: { } slow down"]
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ async def test_terminal_without_a_live_part_gets_a_line(clock: list[float]) -> N
         (
             "provider:throttle",
             {"remaining": 1, "limit": 50, "dimension": "requests", "delay": 2},
-            "the rate limit is nearly used up (1 of 50 requests left): asking the model in 2.0 s",
+            "the rate limit is nearly used up (1 of 50 requests left): asking the model in 2 s",
         ),
         ("provider:concurrency", {"active_requests": 4}, "waiting for 4 other requests to this provider"),
-        ("orchestrator:rate_limit_delay", {"delay_ms": 3000}, "pause between requests: asking the model in 3.0 s"),
+        ("orchestrator:rate_limit_delay", {"delay_ms": 3000}, "pause between requests: asking the model in 3 s"),
         ("context:pre_compact", {}, "making the context smaller"),
     ],
 )

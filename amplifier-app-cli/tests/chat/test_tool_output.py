@@ -93,7 +93,7 @@ def test_outputs_are_shown_from_the_last_one_back() -> None:
 
 async def test_failure_is_marked_and_has_its_reason() -> None:
     """A failed call is red, with a cross, its reason and the end of its output."""
-    progress, screen, hooks = _progress(is_styled=True)
+    _, screen, hooks = _progress(is_styled=True)
     await hooks.emit("tool:pre", _call())
     error = {"message": "Command failed with exit code 1.", "code": "exit_code"}
     output = {"stdout": "", "stderr": "AssertionError: 2 != 3\n", "returncode": 1}
@@ -106,7 +106,7 @@ async def test_failure_is_marked_and_has_its_reason() -> None:
 
 async def test_denial_by_the_user_says_why() -> None:
     """A call that was denied is not called an error of the tool, and has the user's words."""
-    progress, screen, hooks = _progress()
+    _, screen, hooks = _progress()
     for answer, shown in (("Deny", "denied"), ("Deny: use make", "denied: use make")):
         await hooks.emit("tool:error", _call(status="denied", error={"msg": f"not approved: {answer}"}))
         assert screen.shown[-1].split("\n")[1].strip(" └") == shown
@@ -115,7 +115,7 @@ async def test_denial_by_the_user_says_why() -> None:
 async def test_change_that_no_question_showed() -> None:
     """An edit that a rule allows is shown as a diff below its call; one that was asked about is not shown again."""
     diff = ["--- a/pages.py", "+++ b/pages.py", "@@ -1 +1 @@", "-old", "+new"]
-    progress, screen, hooks = _progress(changes=lambda name, tool_input: diff)
+    _, screen, hooks = _progress(changes=lambda name, tool_input: diff)
     result = {"success": True, "output": {"bytes_written": 4}}
     await hooks.emit("tool:pre", _call())
     await hooks.emit("tool:post", _call(result=result))

@@ -46,6 +46,8 @@ class _Person:
     ink = Ink(False)
     width = 80
     height = 50
+    has_menus = False
+    can_answer = True
 
     def __init__(self, *answers: str | None, can_lend: bool = False) -> None:
         self.answers = list(answers)
