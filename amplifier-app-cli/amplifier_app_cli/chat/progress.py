@@ -172,7 +172,9 @@ class ToolProgress:
             body += self._changed(changed)
         else:
             body += [ink("dim", part) for part in self._folded(output, failed=failed)]
-        self._screen.show("\n".join([head, *(f"{'    ' if at else _CORNER}{part}" for at, part in enumerate(body))]))
+        self._screen.show(
+            "\n".join([head, *(f"{'    ' if at else ink('dim', _CORNER)}{part}" for at, part in enumerate(body))])
+        )
 
     @property
     def _room(self) -> int:
