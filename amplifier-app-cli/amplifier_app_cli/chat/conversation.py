@@ -21,7 +21,7 @@ from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.session_app import Outcome, SessionApp
 from amplifier_app_cli.ui.approval.preview import change_of, preview
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.layout import columns, duration, few_lines, folded, one_line
+from amplifier_app_cli.ui.layout import columns, counted, duration, few_lines, folded, one_line
 from amplifier_app_cli.ui.menu import HINT, Menu, Option
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.spending import price_text, usage_line
@@ -89,6 +89,8 @@ class Conversation:
         self._exit_code: int | None = None
         self._wants_to_leave = False
         self._has_no_input = False
+        #: How many calls of the last turn were left to another approver.
+        self._pending = 0
         screen.set_live(self._live, self._shown_label)
 
     @property
@@ -242,6 +244,7 @@ class Conversation:
 
     def _close_turn(self, outcome: Outcome, *, was_stopped: bool) -> None:
         ink, failure = self.screen.ink, self._failure(outcome)
+        self._pending = len(outcome.approvals)
         self.progress.clear()
         self.status.clear()
         self.children.clear(was_stopped=was_stopped)
@@ -517,7 +520,8 @@ class Conversation:
         connecting = connecting_servers(self.coordinator)
         servers = f"connecting MCP servers: {', '.join(connecting)}" if connecting else ""
         ends = [f"session {price_text(self.usage.session)}"] if self.usage.turn.answers else ["/help", "Ctrl-D leaves."]
-        return self.screen.ink("dim", joined([*self.about(), servers, *ends], self.screen.width - 1))
+        approvals = f"{counted(self._pending, 'call')} left to `amplifier approval`" if self._pending else ""
+        return self.screen.ink("dim", joined([*self.about(), servers, approvals, *ends], self.screen.width - 1))
 
     @property
     def _is_asking(self) -> bool:

@@ -55,12 +55,17 @@ class TurnStatus:
     @property
     def text(self) -> str:
         """Return what is waited for and why; empty when nothing is."""
-        if self._is_in_hooks and (servers := connecting_servers(self._coordinator)):
+        servers = connecting_servers(self._coordinator) if self._is_in_hooks else []
+        if servers := [name for name in servers if self._is_required(name)] or servers:
             return f"waiting for MCP servers: {', '.join(servers)}"
         if self._until is None:
             return self._text
         left = self._until - time.monotonic()
         return self._text.replace("{}", _in(left) if left > 0 else "now")
+
+    def _is_required(self, server: str) -> bool:
+        spec = getattr(mcp_connections(self._coordinator)[server], "spec", None)
+        return getattr(spec, "required", False) is True
 
     def _set(self, text: str, seconds: float | None = None) -> None:
         self._is_in_hooks = False
