@@ -2,7 +2,8 @@
 
     python docs/make_pictures.py [--folder docs/pictures]
 
-Needs tmux, which runs the terminal. The model is scripted; everything else is what a person would see.
+Needs git, and tmux, which runs the terminal. The model is scripted: it fixes the failing test of the sample project.
+Everything else is what a user would see.
 """
 
 from __future__ import annotations
@@ -18,48 +19,62 @@ import tempfile
 import time
 from pathlib import Path
 
-WIDTH, HEIGHT = 100, 30
+WIDTH, HEIGHT = 100, 32
 SOCKET = "amplifier-pictures"
 
+PROJECT = Path(__file__).resolve().parent.parent / "examples" / "demo" / "project"
+
 FILES = {
-    "notes.md": "# Notes\n\nThe mill has two barrels.\n",
+    ".amplifier/policy.yaml": """\
+rules:
+  - {verdict: allow, command: "python3 -m unittest *"}
+""",
     "bundle.md": """\
 ---
-bundle: {name: engine, version: 1.0.0}
+bundle: {name: shop, version: 1.0.0}
 includes:
   - bundle: default
 providers:
   - {module: provider-mock, config: {scenario: ./scenario.yaml}}
 ---
-You keep the notes of the engine.
+You fix failing tests.
 """,
     "scenario.yaml": """\
 turns:
-  - thinking: The notes are one line long. I read them, then answer.
-    text: |
-      The notes say that **the mill has two barrels**. There are three things to check:
-
-      1. the barrels are the same length,
-      2. the pins are in order,
-      3. `notes.md` says who measured it.
-
-      Shall I add who measured it?
-    usage: {input_tokens: 1820, output_tokens: 64, cost_usd: "0.0041"}
-  - text: I add it.
+  - thinking: I run the tests first, and read the code that they are about.
     tool_calls:
-      - name: write_file
+      - {name: bash, arguments: {command: python3 -m unittest}}
+      - {name: read_file, arguments: {file_path: pages.py}}
+    usage: {input_tokens: 1820, output_tokens: 64, cost_usd: "0.0041"}
+  - expect: {contains: ["AssertionError: 2 != 3", "return results // per_page"]}
+    text: |
+      `page_count` **rounds down**: 21 results need 3 pages, and the last page is lost unless it is full.
+
+      1. `pages.py` has to round up,
+      2. both tests pass then.
+
+      Shall I change it?
+    usage: {input_tokens: 2210, output_tokens: 58, cost_usd: "0.0052"}
+  - tool_calls:
+      - name: edit_file
         arguments:
-          file_path: notes.md
-          content: "# Notes\\n\\nThe mill has two barrels.\\nMeasured by Ada on Friday.\\n"
-    usage: {input_tokens: 1930, output_tokens: 41, cost_usd: "0.0043"}
-  - text: Done. `notes.md` now says that Ada measured it.
-    usage: {input_tokens: 2010, output_tokens: 22, cost_usd: "0.0042"}
+          file_path: pages.py
+          old_string: return results // per_page
+          new_string: return -(-results // per_page)  # rounded up
+    usage: {input_tokens: 2330, output_tokens: 71, cost_usd: "0.0056"}
+  - text: Now the tests again.
+    tool_calls:
+      - {name: bash, arguments: {command: python3 -m unittest}}
+    usage: {input_tokens: 2460, output_tokens: 33, cost_usd: "0.0057"}
+  - expect: {contains: [Ran 2 tests, '\\nOK']}
+    text: Fixed. `page_count` rounds up, and both tests pass.
+    usage: {input_tokens: 2560, output_tokens: 19, cost_usd: "0.0056"}
 """,
 }
 
 
 class Terminal:
-    """A shell in a terminal that nobody sees but the camera."""
+    """A shell in a terminal that is not shown anywhere."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -71,6 +86,10 @@ class Terminal:
         """Type a line."""
         self._tmux("send-keys", "-t", "p", "-l", text)
         self._tmux("send-keys", "-t", "p", "Enter")
+
+    def press(self, key: str) -> None:
+        """Press a key, by its name in tmux."""
+        self._tmux("send-keys", "-t", "p", key)
 
     def wait_for(self, text: str, seconds: float = 30) -> None:
         """Wait until the screen shows a text; raise RuntimeError with what it shows when it does not come."""
@@ -115,34 +134,49 @@ class Terminal:
 
 def take(folder: Path, target: Path) -> None:
     """Play the scene in `folder` and write the pictures to `target`."""
-    project = folder / "engine"
+    project = folder / "shop"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
     for name, content in FILES.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(content, encoding="utf-8")
+    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for command in (["init", "-q"], ["add", "."], [*who, "commit", "-q", "-m", "Count pages"]):
+        subprocess.run(["git", *command], cwd=project, timeout=30, check=True)
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "HOME": str(folder),
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
     }
     terminal = Terminal(project, environment)
     try:
-        terminal.type("amplifier run --mode chat -B ./bundle.md")
-        terminal.wait_for("sandbox: ")
-        terminal.type("What do the notes say?")
-        terminal.wait_for("64 out")
+        terminal.type("amplifier run --mode chat --trust -B ./bundle.md")
+        terminal.wait_for("Ctrl-D leaves")
+        terminal.type("Why does a test fail?")
+        terminal.wait_for("session $0.0093")
         terminal.picture(target / "chat.svg", "amplifier")
-        terminal.type("Yes, Ada did, on Friday.")
+        terminal.type("Yes, please.")
         terminal.wait_for("Allow?")
+        terminal.press("Down")
+        terminal.wait_for("❯ y")
         terminal.picture(target / "approval.svg", "amplifier")
+        terminal.press("Enter")
+        terminal.wait_for("both tests pass.")
+        terminal.type("!git diff --stat")
+        terminal.wait_for("Allow?")
         terminal.type("y")
-        terminal.wait_for("now says that Ada measured it")
-        terminal.type("/rename who measured it")
+        terminal.wait_for("1 file changed")
+        terminal.type("/undo")
+        terminal.wait_for("is undone")
+        terminal.picture(target / "undo.svg", "amplifier")
+        terminal.type("/rename page_count rounds down")
         terminal.type("/exit")
         terminal.wait_for("amplifier resume")
-        terminal.type("amplifier run -q 'What can you do?'; amplifier run -q -B minimal 'hello'; clear; echo ready")
-        terminal.wait_for("ready\n$")
+        prompts = ("Which tests are slow?", "Write the changelog entry for #214")
+        terminal.type("; ".join(f"amplifier run -q -B minimal '{text}'" for text in prompts) + "; clear; echo ready")
+        terminal.wait_for("ready\n$", 60)
         terminal.type("clear")
+        time.sleep(1)  # the shell has drawn its prompt
         terminal.type("amplifier session list")
         terminal.wait_for("NAME OR FIRST PROMPT")
         terminal.picture(target / "session-list.svg", "amplifier session list")

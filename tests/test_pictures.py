@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_app_cli import __version__
-from amplifier_app_cli.ui.approval.question import Question, explanation, keys
+from amplifier_app_cli.ui.approval.question import Question, keys, menu
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 HEADINGS = ("ID", "LAST ACTIVE", "TURNS", "COST", "BUNDLE", "MODEL", "NAME OR FIRST PROMPT")
@@ -26,22 +26,34 @@ def _shown(name: str) -> str:
 
 
 def test_the_chat() -> None:
-    """The picture of a chat has what a chat begins with and what stands behind an answer."""
+    """The picture of a chat has its first line, a tool that failed with its output, and the lines below an answer."""
     shown = _shown("chat.svg")
-    assert f"amplifier {__version__} · session " in shown
-    for part in ("bundle: ", "provider: ", "project: ", "trust: ", "Enter sends, Ctrl-J", "sandbox: ", " in · 64 out"):
+    assert f"amplifier {__version__} · shop 1.0.0 · mock" in shown
+    for part in (
+        "✘ bash python3 -m unittest",
+        "AssertionError: 2 != 3",
+        " in · 122 out",
+        "permissions: ask · sandbox on",
+    ):
         assert part in shown, part
 
 
 def test_the_question() -> None:
-    """The picture of a question has the difference, every answer that can be given, and what each of them means."""
+    """The picture of a question has the difference, and every answer that can be given with what it means."""
     shown = _shown("approval.svg")
     question = Question("", [], None, is_editable=True, can_wait=True)
-    for line in explanation(question):
-        assert line in shown, line
-    assert "a = allow for this session: allow filesystem.write" in shown
-    assert "+Measured by Ada on Friday." in shown
+    for option in menu(question):
+        assert option.meaning in shown, option
+    assert "allow, and keep this rule for this session: allow filesystem.write" in shown
+    assert "+    return -(-results // per_page)" in shown
     assert f"Allow? [{keys(question).replace('n/e', 'n/a/e')}]" in shown
+
+
+def test_the_undo() -> None:
+    """The picture of an undo has the tests that passed, a command of the user, and the file that was restored."""
+    shown = _shown("undo.svg")
+    for part in ("Ran 2 tests", "> !git diff --stat", "1 file changed", "> /undo", "restored: "):
+        assert part in shown, part
 
 
 @pytest.mark.parametrize("heading", HEADINGS)

@@ -31,6 +31,8 @@ class AnswerView(AnswerFollower):
         self._blocks = MarkdownStream()
         self._line = ""
         self._is_first = True
+        #: Whether the output of a tool stands above: what follows is set apart from it.
+        self._is_below_tool = False
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -40,6 +42,8 @@ class AnswerView(AnswerFollower):
             "llm:stream_aborted": self._on_aborted,
             "content_block:delta": self._on_delta,
             "content_block:end": self._on_block,
+            "tool:post": self._on_tool,
+            "tool:error": self._on_tool,
         }
 
     @property
@@ -70,6 +74,9 @@ class AnswerView(AnswerFollower):
         self.close()
         self._shown, self._is_first = "", True
 
+    def _on_tool(self, event: str, data: dict[str, Any]) -> None:
+        self._is_below_tool = True
+
     def _on_aborted(self, event: str, data: dict[str, Any]) -> None:
         self.close()
         error = data.get("error")
@@ -93,6 +100,9 @@ class AnswerView(AnswerFollower):
         if kind != self._kind:
             self.close()
             self._kind = kind
+            if self._is_below_tool and self._screen.has_live_part:
+                self._screen.show("")
+            self._is_below_tool = False
         if kind == "text" and self._screen.ink.is_styled:
             for block in self._blocks.feed(text):
                 self._show_block(block)
@@ -254,5 +264,15 @@ def _console(width: int) -> Console:
     import io
 
     from rich.console import Console
+    from rich.theme import Theme
 
-    return Console(file=io.StringIO(), force_terminal=True, width=max(width, 10), legacy_windows=False, emoji=False)
+    # Without a background: black is not the colour behind the text of every terminal.
+    theme = Theme({"markdown.code": "bold cyan"})
+    return Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=max(width, 10),
+        legacy_windows=False,
+        emoji=False,
+        theme=theme,
+    )

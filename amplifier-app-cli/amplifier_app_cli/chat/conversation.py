@@ -21,7 +21,7 @@ from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.session_app import Outcome, SessionApp
 from amplifier_app_cli.ui.approval.preview import change_of, preview
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.layout import columns, duration, folded, one_line, shortened
+from amplifier_app_cli.ui.layout import columns, counted, duration, few_lines, folded, one_line
 from amplifier_app_cli.ui.menu import HINT, Menu, Option
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.spending import price_text, usage_line
@@ -85,9 +85,12 @@ class Conversation:
         self._question: asyncio.Future[str | None] | None = None
         self._label = ""
         self._menu = Menu(())
+        self._tasks: set[asyncio.Task[None]] = set()
         self._exit_code: int | None = None
         self._wants_to_leave = False
         self._has_no_input = False
+        #: How many calls of the last turn were left to another approver.
+        self._pending = 0
         screen.set_live(self._live, self._shown_label)
 
     @property
@@ -241,6 +244,7 @@ class Conversation:
 
     def _close_turn(self, outcome: Outcome, *, was_stopped: bool) -> None:
         ink, failure = self.screen.ink, self._failure(outcome)
+        self._pending = len(outcome.approvals)
         self.progress.clear()
         self.status.clear()
         self.children.clear(was_stopped=was_stopped)
@@ -316,6 +320,19 @@ class Conversation:
         """Show the latest output in full; the next time, the one before."""
         self.show_output()
 
+    def on_mode(self) -> None:
+        """Change to the next permission mode; the status line shows it, and refusals are shown."""
+        task = asyncio.get_running_loop().create_task(self._next_mode())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _next_mode(self) -> None:
+        try:
+            await self.session.next_permission_mode(via="chat")
+        except Exception as error:  # a key must not end a chat
+            self.show(self.ink("bad", plain(f"the permission mode is unchanged: {self.scrub(str(error))}")))
+        self.screen.refresh()
+
     def on_move(self, step: int) -> None:
         """Select another option of the menu."""
         self._menu.move(step)
@@ -358,6 +375,7 @@ class Conversation:
         if stripped in _EXIT_WORDS:
             self.screen.show(ink("dim", "a turn runs: Ctrl-C stops it"))
         elif self._is_command(stripped):
+            self.given = given
             self.commands.run_during_turn(stripped)
         elif shell_line(stripped) is not None:
             self.steering.next_prompts.append(given)
@@ -476,12 +494,18 @@ class Conversation:
             state, waits = "waiting for you", ""
         hint = "" if token.is_immediate else "Esc again stops at once" if token.is_cancelled else "Esc stops"
         queued = self.steering.badge()
-        ends = " · ".join(part for part in (queued, HINT if self._menu else "", hint) if part)
+        mode = self.session.permission_mode
+        ends = " · ".join(
+            part for part in (mode if mode != "ask" else "", queued, HINT if self._menu else "", hint) if part
+        )
         width = self.screen.width - 1
-        room = width - columns(state) - columns(ends) - 6
-        if waits and room > 0:
-            state += f" · {shortened(waits, room)}"
-        return self.screen.ink("dim", one_line(" · ".join(part for part in (state, ends) if part), width))
+        above: list[str] = []
+        if columns(" · ".join((state, waits, ends))) <= width:
+            state = " · ".join(part for part in (state, waits) if part)
+        elif waits:  # the reason may be long: it gets lines of its own
+            above = few_lines(waits, width)
+        line = one_line(" · ".join(part for part in (state, ends) if part), width)
+        return self.screen.ink("dim", "\n".join([*above, line]))
 
     def _shown_menu(self) -> str:
         if not self._is_asking:
@@ -493,11 +517,11 @@ class Conversation:
         """Return the status line between turns: what the session may do, and what it has used or how to begin."""
         if self._exit_code is not None:
             return ""
-        used = self.usage.session
         connecting = connecting_servers(self.coordinator)
         servers = f"connecting MCP servers: {', '.join(connecting)}" if connecting else ""
-        ends = [f"session {price_text(used)}"] if used.answers else ["/help", "Ctrl-D leaves."]
-        return self.screen.ink("dim", joined([*self.about(), servers, *ends], self.screen.width - 1))
+        ends = [f"session {price_text(self.usage.session)}"] if self.usage.turn.answers else ["/help", "Ctrl-D leaves."]
+        approvals = f"{counted(self._pending, 'call')} left to `amplifier approval`" if self._pending else ""
+        return self.screen.ink("dim", joined([*self.about(), servers, approvals, *ends], self.screen.width - 1))
 
     @property
     def _is_asking(self) -> bool:

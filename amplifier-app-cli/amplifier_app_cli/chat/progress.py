@@ -160,8 +160,10 @@ class ToolProgress:
         name, now = str(data.get("tool_name")), time.monotonic()
         tool = self.running.pop(_key(data), None) or RunningTool(name, "", None, now)
         took = float(data.get("duration_ms") or 0) / 1000
+        if "waited_ms" not in data:  # a loop that counts the waiting for a person, too
+            took -= self._waited(_key(data), now - took, now)
         mark, ink = "✘" if failed else "✔", self._screen.ink
-        line = self._line(mark, tool, duration(max(took - self._waited(_key(data), now - took, now), 0.0)))
+        line = self._line(mark, tool, duration(max(took, 0.0)))
         output = output_of(line, self._scrub(result))
         self.outputs.add(output)
         head = ink("bad", line) if failed else ink("good", mark) + line.removeprefix(mark)
@@ -172,7 +174,9 @@ class ToolProgress:
             body += self._changed(changed)
         else:
             body += [ink("dim", part) for part in self._folded(output, failed=failed)]
-        self._screen.show("\n".join([head, *(f"{'    ' if at else _CORNER}{part}" for at, part in enumerate(body))]))
+        self._screen.show(
+            "\n".join([head, *(f"{'    ' if at else ink('dim', _CORNER)}{part}" for at, part in enumerate(body))])
+        )
 
     @property
     def _room(self) -> int:

@@ -283,6 +283,10 @@ def chat_keys(listener: Listener, submit: Callable[[Buffer], None], discard: Cal
     def _expand(event: KeyPressEvent) -> None:
         listener.on_expand()
 
+    @keys.add("s-tab", filter=is_typing & Condition(lambda: not _is_completing()))
+    def _mode(event: KeyPressEvent) -> None:
+        listener.on_mode()
+
     is_menu = is_typing & Condition(lambda: listener.has_menu and not _text())
 
     @keys.add("up", filter=is_menu)
@@ -303,6 +307,12 @@ def chat_keys(listener: Listener, submit: Callable[[Buffer], None], discard: Cal
         listener.on_end(is_final=False)
 
     return keys
+
+
+def _is_completing() -> bool:
+    from prompt_toolkit.application import get_app
+
+    return get_app().current_buffer.complete_state is not None
 
 
 def _text() -> str:

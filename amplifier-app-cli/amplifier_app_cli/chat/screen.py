@@ -43,6 +43,10 @@ class Listener(Protocol):
         """Receive Ctrl-O."""
         ...
 
+    def on_mode(self) -> None:
+        """Receive Shift-Tab."""
+        ...
+
     @property
     def has_menu(self) -> bool:
         """Return whether there is a menu to choose from."""

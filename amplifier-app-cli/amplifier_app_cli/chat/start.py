@@ -169,7 +169,8 @@ class _ChatView:
 
     def _about(self, session: SessionApp) -> list[str]:
         """Return what the session may do, in a few words each."""
-        return [part for part in (self._sandbox, self._trust(session)) if part]
+        mode = f"permissions: {session.permission_mode}"
+        return [part for part in (mode, self._sandbox, self._trust(session)) if part]
 
     def _trust(self, session: SessionApp) -> str:
         if not self._trusted:

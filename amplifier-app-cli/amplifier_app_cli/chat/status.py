@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amplifier_app_cli.chat.screen import Screen
-from amplifier_app_cli.ui.layout import columns, duration, one_line, single_line
+from amplifier_app_cli.ui.layout import columns, one_line, single_line
 
 #: Before hooks that may wait, such as for MCP servers, and after all of them.
 _BEFORE: Final = -2000
@@ -55,12 +55,17 @@ class TurnStatus:
     @property
     def text(self) -> str:
         """Return what is waited for and why; empty when nothing is."""
-        if self._is_in_hooks and (servers := connecting_servers(self._coordinator)):
+        servers = connecting_servers(self._coordinator) if self._is_in_hooks else []
+        if servers := [name for name in servers if self._is_required(name)] or servers:
             return f"waiting for MCP servers: {', '.join(servers)}"
         if self._until is None:
             return self._text
         left = self._until - time.monotonic()
-        return self._text.replace("{}", f"in {duration(max(round(left), 1))}" if left > 0 else "now")
+        return self._text.replace("{}", _in(left) if left > 0 else "now")
+
+    def _is_required(self, server: str) -> bool:
+        spec = getattr(mcp_connections(self._coordinator)[server], "spec", None)
+        return getattr(spec, "required", False) is True
 
     def _set(self, text: str, seconds: float | None = None) -> None:
         self._is_in_hooks = False
@@ -69,7 +74,7 @@ class TurnStatus:
         if self._screen.has_live_part:
             self._screen.refresh()
         elif self._text and seconds is not None:
-            self._screen.show(self._text.replace("{}", f"in {duration(seconds)}"))
+            self._screen.show(self._text.replace("{}", _in(seconds)))
 
     def _on_hooks(self, event: str, data: dict[str, Any]) -> None:
         self._set("")
@@ -121,6 +126,10 @@ def joined(parts: list[str], width: int) -> str:
     while len(parts) > 1 and columns(" · ".join(parts)) > width:
         del parts[1 if len(parts) > 2 else 0]
     return one_line(" · ".join(parts), width)
+
+
+def _in(seconds: float) -> str:
+    return f"in {max(round(seconds), 1)} s"
 
 
 def _seconds(value: Any) -> float:

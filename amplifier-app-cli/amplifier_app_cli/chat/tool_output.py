@@ -12,7 +12,7 @@ from amplifier_app_cli.ui.plain import plain
 
 #: Lines of an output that are shown at once: of a failure, and of everything else.
 FOLDED: Final = 5
-FOLDED_FAILURE: Final = 10
+FOLDED_FAILURE: Final = 14
 #: Outputs that can be shown in full, and the longest of them, in lines; the log has everything.
 _KEPT: Final = 50
 _LONGEST: Final = 2_000
@@ -34,7 +34,7 @@ class ToolOutput(NamedTuple):
         lines = self.lines
         if len(lines) <= most + 1:
             return [shortened(line, width) for line in lines]
-        first = most // 2
+        first = most // 4 + 1  # how it ended says more than how it began
         hidden = len(lines) - most
         more = f"… {counted(hidden, 'more line')}{f' ({key})' if key else ''}"
         return [shortened(line, width) for line in (*lines[:first], more, *lines[first - most :])]

@@ -212,6 +212,8 @@ class LiveTree:
             child.is_begun = True
         if event in _DOING:
             child.state = _DOING[event]
+        if event == "provider:retry" and (reason := data.get("error_type")):
+            child.state += f": {reason}"
         for watcher in self.watchers:
             watcher.on_change(child, event)
 

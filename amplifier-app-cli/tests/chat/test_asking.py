@@ -203,9 +203,10 @@ def test_left_to_somebody_else(
     """
     chat = start("--bundle", scripted(turns, tools=True), "--trust")
     chat.line("go")
-    chat.wait_for_question("l = leave it to somebody else")
+    chat.wait_for_question("leave it to somebody else")
     chat.line("l")
     chat.wait_for_prompt("left to another approver: Allow process.exec?")
+    assert "1 call left to `amplifier approval`" in chat.text
     assert not (project / "ran").exists()
     session = next(record["session_id"] for record in chat.events)
     allowed = amplifier("approval", "allow", session)

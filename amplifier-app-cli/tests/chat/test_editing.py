@@ -61,7 +61,7 @@ def begin(
         named = {"EDITOR": "change", "PROJECT": str(project), "PATH": path, **more}
         chat = start("--bundle", scripted(_RUN, tools=True), "--trust", **named)
         chat.line("go")
-        chat.wait_for_question("Allow process.exec?", "make clean", "e = change the input")
+        chat.wait_for_question("Allow process.exec?", "make clean", "change the input first")
         assert "Allow? [y/n/a/e/l]" in chat.text
         return chat
 

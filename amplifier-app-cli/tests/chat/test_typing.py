@@ -24,16 +24,13 @@ def _end(chat: Any) -> None:
 
 
 def test_banner_says_what_one_talks_with(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
-    """Session, bundle, provider with a reason, trust and the way out are said before the first prompt."""
-    chat = start("--bundle", scripted(_ANSWERS))
-    assert chat.folder.name in chat.text
-    for said in (
-        "bundle: scripted",
-        "provider: mock (",
-        "trust: not trusted: its modules and hooks do not run",
-        "Ctrl-D leaves.",
-    ):
-        assert said in chat.text
+    """One line names program, bundle and model, one says what the session may do; nothing else precedes the prompt."""
+    chat = start("--bundle", scripted(_ANSWERS), columns=200)
+    first, second, prompt = chat.text.strip().splitlines()
+    for part in ("amplifier 3.0.0", "scripted 1.0.0", "mock (mock-model)", f"session {chat.folder.name[:8]}"):
+        assert part in first
+    assert second == "permissions: ask · project not trusted · /help · Ctrl-D leaves."
+    assert prompt == ">"
     _end(chat)
 
 

@@ -28,6 +28,7 @@ _KEYS = (
     ("@path", "bring a file along"),
     _SHELL,
     ("Ctrl-O", "show the last output of a tool in full; again: the one before"),
+    ("Shift-Tab", "change the permission mode: what needs no question"),
     ("Ctrl-R", "search what was typed before"),
     ("Esc", "stop the turn after its step; again: at once"),
     ("Ctrl-C", _STOP),
@@ -113,7 +114,8 @@ async def usage(chat: Conversation, words: str) -> None:
     account = chat.runtime.account
     total = account.total
     lines = [f"last turn: {usage_line(chat.usage.turn)}"] if chat.usage.turn.answers else []
-    lines.append(f"session: {usage_line(chat.usage.session)}")
+    session = chat.usage.session
+    lines.append(f"session: {usage_line(session)}" if session.answers else "nothing was used yet")
     if total.calls:
         lines.append(f"{counted(total.calls, 'model call')} of {', '.join(sorted(total.models)) or 'unknown models'}")
     lines += spending_lines(account.rows())

@@ -47,7 +47,9 @@ async def model(chat: Conversation, words: str) -> None:
 async def _choose(chat: Conversation, name: str, one: Any) -> str:
     """Return the model that the user picks; empty if they keep the one there is."""
     now = _model(one)
-    chat.screen.show(plain(f"{name}: {now or 'its own choice'}"))
+    if not chat.screen.is_interactive:
+        chat.screen.show(plain(f"{name}: {now or 'its own choice'}; /provider models lists what there is"))
+        return ""
     try:
         async with asyncio.timeout(_SECONDS):
             models = [str(getattr(item, "id", item)) for item in await maybe_await(one.list_models())]
@@ -59,9 +61,9 @@ async def _choose(chat: Conversation, name: str, one: Any) -> str:
         return ""
     options = [Option(model, "now" if model == now else "") for model in models]
     if len(options) < 2:
-        chat.screen.show("/model NAME sets another one")
+        chat.screen.show(plain(f"{name}: {now or 'its own choice'}; /model NAME sets another one"))
         return ""
-    picked = await chat.choose("Which model?", options, at=models.index(now) if now in models else 0)
+    picked = await chat.choose(f"Which model of {plain(name)}?", options, at=models.index(now) if now in models else 0)
     if picked is None or picked == now:
         chat.screen.show("the model stays as it is")
         return ""

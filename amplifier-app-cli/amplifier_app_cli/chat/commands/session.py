@@ -132,6 +132,9 @@ async def resume(chat: Conversation, words: str) -> None:
         if not options:
             chat.screen.show("this project has no other session")
             return
+        if not chat.screen.is_interactive:
+            chat.screen.show("which session? /resume SESSION")
+            return
         picked = await chat.choose("Resume which session?", options, at=0)
         if picked is None:
             chat.screen.show("this session continues")

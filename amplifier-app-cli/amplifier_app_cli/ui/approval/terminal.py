@@ -45,6 +45,7 @@ from amplifier_app_cli.ui.approval.question import (
 )
 from amplifier_app_cli.ui.colour import Tone
 from amplifier_app_cli.ui.layout import wrap_text
+from amplifier_app_cli.ui.menu import Menu
 from amplifier_app_cli.ui.plain import on_one_line, plain, visible
 from amplifier_core.approval import ApprovalHandler
 from amplifier_foundation.approvals.answered_by import UNNAMED_PERSON, AnsweredBy, person_at
@@ -427,7 +428,8 @@ class TerminalApproval(ApprovalHandler):
             is_large = question.asked is not None and len(repr(question.asked.details)) > _LARGE
             question.lines = await asyncio.to_thread(self._shown, question) if is_large else self._shown(question)
         person, pages, patience = self._person, Pages(question.lines), _PATIENCE
-        below = _BELOW + (len(menu(question)) if person.has_menus else 0)
+        options = Menu(menu(question)).lines(person.width, person.height, person.ink) if person.has_menus else ()
+        below = _BELOW + len(options)
         while True:
             person.show(pages.take(person.width, person.height - below, person.ink))
             if pages.is_over:

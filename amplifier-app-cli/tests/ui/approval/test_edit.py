@@ -46,6 +46,8 @@ class _Person:
     ink = Ink(False)
     width = 80
     height = 50
+    has_menus = False
+    can_answer = True
 
     def __init__(self, *answers: str | None, can_lend: bool = False) -> None:
         self.answers = list(answers)
@@ -57,7 +59,7 @@ class _Person:
     def show(self, text: str) -> None:
         self.seen.append(text)
 
-    async def ask(self, label: str, draft: str = "") -> str | None:
+    async def ask(self, label: str, draft: str = "", options: Any = ()) -> str | None:
         self.seen.append(label)
         self.drafts += [draft] if draft else []
         return self.answers.pop(0) if self.answers else None

@@ -27,6 +27,8 @@ class _Person:
     width = 80
     height = 50
     can_lend = False
+    has_menus = False
+    can_answer = True
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
@@ -39,7 +41,7 @@ class _Person:
     def lent(self) -> Any:
         raise NotImplementedError
 
-    async def ask(self, label: str, draft: str = "") -> str | None:
+    async def ask(self, label: str, draft: str = "", options: Any = ()) -> str | None:
         self.labels.append(label)
         self.before_answer()
         await asyncio.sleep(0)

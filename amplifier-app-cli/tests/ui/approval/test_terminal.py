@@ -25,6 +25,8 @@ class _Person:
     width = 80
     height = 50
     can_lend = False
+    has_menus = False
+    can_answer = True
 
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)
@@ -39,7 +41,7 @@ class _Person:
     def lent(self) -> Any:
         raise NotImplementedError
 
-    async def ask(self, label: str, draft: str = "") -> str | None:
+    async def ask(self, label: str, draft: str = "", options: Any = ()) -> str | None:
         self.seen.append(label)
         self.asking += 1
         self.was_asked.set()
@@ -227,7 +229,7 @@ class _Reader(_Person):
         super().__init__()
         self.sizes = list(sizes)
 
-    async def ask(self, label: str, draft: str = "") -> str | None:
+    async def ask(self, label: str, draft: str = "", options: Any = ()) -> str | None:
         self.seen.append(label)
         if self.sizes:
             self.width, self.height = self.sizes.pop(0)
