@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.event_loop import resume_garbage_collection
@@ -20,7 +20,7 @@ from amplifier_app_cli.failures import Failure, describe_failure
 from amplifier_app_cli.session_request import PreparedSession, SessionRequest, prepare_session
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.signals import Signals
-from amplifier_app_cli.ui.notices import MentionNotice, SandboxNotice
+from amplifier_app_cli.ui.notices import MentionNotice, RequiredServers, SandboxNotice
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.approvals.open_calls import ChildCalls
 
@@ -80,6 +80,10 @@ class Outcome(NamedTuple):
         return cls("cancelled", code, response=response, error="the run was stopped", error_type="cancelled")
 
 
+#: Reasons for which a loop stops itself: the same calls over and over, or too many calls of the model.
+_LIMITS: Final = ("loop_detected", "max_iterations")
+
+
 class SessionApp:
     """One session of the program, with one view."""
 
@@ -93,6 +97,7 @@ class SessionApp:
         self._view = view
         self.signals = Signals()
         self.stats = SessionStats()
+        self.required_servers = RequiredServers()
         #: None if no approval system is connected: the kernel then denies what needs approval.
         self.approvals: SessionApprovals | None = None
         #: Whether the session was prepared, and the view connected to it.
@@ -177,6 +182,7 @@ class SessionApp:
     def _connect(self) -> None:
         coordinator, saved = self.coordinator, self.parts.saved
         self.stats.connect(coordinator.hooks, self.runtime.account, saved.metadata.get("usage") if saved else None)
+        self.required_servers.connect(coordinator.hooks)
         SandboxNotice(self._view.notice).connect(coordinator.hooks)
         MentionNotice(self._view.notice).connect(coordinator.hooks)
         coordinator.display_system = self
@@ -213,8 +219,13 @@ class SessionApp:
         limit = self.runtime.budget.exhausted
         if limit is not None and (is_denied or end.used_up is not None):
             return self._limit_reached(limit)
+        if end.reported.get("reason") in _LIMITS:
+            # The answer ends with the reason.
+            return Outcome(status or "incomplete", exits.BUDGET_EXHAUSTED, response=answer)
         if not is_denied:
             return Outcome(status or "success", exits.OK, response=answer)
+        if self.required_servers.missing:
+            return Outcome("denied", exits.MODULES, error=answer, error_type="mcp_server_missing")
         if self.stats.answers:
             return Outcome("denied", exits.FAILURE, error=answer, error_type="denied")
         return Outcome("denied", exits.PROMPT_DENIED, error=answer, error_type="prompt_denied")

@@ -221,16 +221,16 @@ class SettingsEditor:
     def remove(self, setting: Setting, *candidates: Mapping[str, str], hint: str = "") -> None:
         """Remove the first of these that the scope has, each given by its names, and report it.
 
-        The item of a list is the name `value`. Raises SettingsError, with the scopes that have it or else the hint,
-        when the scope has none of them.
+        The item of a list is the name `value`. When the scope has none of them, raises SettingNotFoundError with the
+        scopes that have it, or else the hint.
         """
-        from amplifier_foundation.settings.scopes import SettingsError
+        from amplifier_foundation.settings.scopes import SettingNotFoundError
 
         for names in candidates:
             if self.take_out(setting, names):
                 return
         others = "" if setting.is_list else self.elsewhere(*(setting.at(names) for names in candidates))
-        raise SettingsError(setting.missing.format(**candidates[0], file=self.file) + (others or hint))
+        raise SettingNotFoundError(setting.missing.format(**candidates[0], file=self.file) + (others or hint))
 
     def take_out(self, setting: Setting, names: Mapping[str, str]) -> bool:
         """Remove one setting and report it; return whether the scope had it."""

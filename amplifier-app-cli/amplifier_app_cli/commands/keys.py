@@ -8,6 +8,8 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.command_tree import LazyGroup
+from amplifier_app_cli.completion import KEY
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.providers.known import all_key_names
@@ -17,7 +19,7 @@ from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeyStore, check_name
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def keys() -> None:
     """Store, list and remove API keys.
 
@@ -34,7 +36,7 @@ def keys() -> None:
 
 
 @keys.command(name="set")
-@click.argument("name")
+@click.argument("name", type=KEY)
 @click.argument("more", nargs=-1, metavar="")
 @click.option("--keyring", is_flag=True, help="Keep the value in the keyring of the system instead of the file.")
 @report_errors
@@ -88,7 +90,7 @@ def list_(as_json: bool) -> None:
 
 
 @keys.command()
-@click.argument("name")
+@click.argument("name", type=KEY)
 @yes_option()
 @report_errors
 def remove(name: str, is_sure: bool) -> None:
@@ -133,4 +135,4 @@ def _require(app: App, name: str, store: KeyStore) -> None:
     check_name(name)
     hint = "it is in the environment, which this program does not change" if name in app.environ else ""
     hint = hint or (did_you_mean(name, names) if names else "no keys are stored")
-    sys.exit(complain(exits.FAILURE, f"no key {name!r} in {store.path}: {hint}"))
+    sys.exit(complain(exits.USAGE, f"no key {name!r} in {store.path}: {hint}"))

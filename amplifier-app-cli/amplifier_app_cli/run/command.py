@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_app_cli.completion import MODEL, PROVIDER
 from amplifier_app_cli.session_request import SessionRequest
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _FORMATS: Final = ("text", "json", "json-trace", "stream-json")
 
 _OPTIONS = (
-    click.option("-p", "--provider", help="Provider that answers: a name of the bundle's or settings' list."),
-    click.option("-m", "--model", help="Model of that provider."),
+    click.option(
+        "-p", "--provider", type=PROVIDER, help="Provider that answers: a name of the bundle's or settings' list."
+    ),
+    click.option("-m", "--model", type=MODEL, help="Model of that provider."),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
     click.option(
         "--output-schema",

@@ -134,3 +134,22 @@ class McpServerNotice:
         is_required = getattr(getattr(connection, "spec", None), "required", False) is True
         is_connected = name in self._connected or getattr(connection, "state", None) == "ready"
         return not is_required and not is_connected
+
+
+class RequiredServers:
+    """Know which MCP servers that the session requires are missing: no request is sent without them."""
+
+    def __init__(self) -> None:
+        self.missing: set[str] = set()
+
+    def connect(self, hooks: Any) -> None:
+        """Listen to a session; call it before the session opens, because servers connect in the background."""
+        hooks.register("mcp:connected", self._on_connected, priority=950, name="app-mcp-required")
+        hooks.register("mcp:failed", self._on_failed, priority=950, name="app-mcp-required")
+
+    def _on_connected(self, event: str, data: dict[str, Any]) -> None:
+        self.missing.discard(str(data.get("server")))
+
+    def _on_failed(self, event: str, data: dict[str, Any]) -> None:
+        if data.get("required") is True:
+            self.missing.add(str(data.get("server")))

@@ -157,7 +157,7 @@ def test_add_twice(run: Run) -> None:
     run("add", "mock")
     again = run("add", "mock")
     assert again.exit_code == 2
-    assert "provider edit" in again.stderr
+    assert "provider set" in again.stderr
 
 
 def test_add_what_is_not_there(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_edit_what_the_bundle_names(run: Run, home: Path) -> None:
 def test_edit_needs_something_to_change(run: Run) -> None:
     """Without a terminal, `edit` without options is a usage error; an unknown name is reported."""
     assert run("edit", "mock").exit_code == 2
-    assert run("edit", "nothing", "--model", "x").exit_code == 1
+    assert run("edit", "nothing", "--model", "x").exit_code == 2
 
 
 def test_mock_is_tested(amplifier: Amplifier, environment: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ import click
 
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.bundle.compose import compose_bundle, known_bundles
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, APP_BUNDLE, NAMED_BUNDLE, SettingsEditor, scope_options
 from amplifier_foundation.bundles.bundle import BundleNotFoundError
@@ -48,7 +49,7 @@ def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> Non
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BUNDLE)
 @click.option("--app", "is_app", is_flag=True, help="Remove it from every session; its name stays.")
 @scope_options
 @report_errors
@@ -72,7 +73,7 @@ def remove(name: str, is_app: bool, editor: SettingsEditor) -> None:
         app.inform(NAMED_BUNDLE.removed.format(name=name, file=app.home.registry))
     for place in editor.places(ACTIVE_BUNDLE.key):
         if place.value == name:
-            app.inform(f"note: {place.where} still chooses {name}: see `amplifier bundle clear`")
+            app.inform(f"note: {place.where} still chooses {name}: see `amplifier bundle unset`")
 
 
 def _check_name(name: str | None) -> None:

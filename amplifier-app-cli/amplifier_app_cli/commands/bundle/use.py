@@ -1,4 +1,4 @@
-"""`amplifier bundle use`, `clear` and `current`: which bundle runs."""
+"""`amplifier bundle set`, `unset` and `current`: which bundle runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import click
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.bundle.compose import compose_bundle, reference_to
 from amplifier_app_cli.commands.bundle.show import safe_text
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor, scope_options
 from amplifier_app_cli.ui.plain import plain
@@ -14,19 +15,19 @@ from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.bundles.loader import is_path
 
 
-@click.command()
-@click.argument("name")
+@click.command(name="set")
+@click.argument("name", type=BUNDLE)
 @scope_options
 @report_errors
-def use(name: str, editor: SettingsEditor) -> None:
+def set_(name: str, editor: SettingsEditor) -> None:
     """Choose the bundle NAME (a name, a path or an address) to run when none is named.
 
     It is composed first, so that only a usable bundle is chosen.
 
     \b
     Examples:
-      amplifier bundle use minimal
-      amplifier bundle use ./bundle.md --project
+      amplifier bundle set minimal
+      amplifier bundle set ./bundle.md --project
     """
     app = editor.app
     composition = compose_bundle(name)
@@ -41,14 +42,14 @@ def use(name: str, editor: SettingsEditor) -> None:
 @click.option("--all", "everywhere", is_flag=True, help="In every scope.")
 @scope_options
 @report_errors
-def clear(everywhere: bool, editor: SettingsEditor) -> None:
+def unset(everywhere: bool, editor: SettingsEditor) -> None:
     """Unset the bundle of a scope: the default runs, or the choice of another scope.
 
     \b
     Examples:
-      amplifier bundle clear
-      amplifier bundle clear --project
-      amplifier bundle clear --all
+      amplifier bundle unset
+      amplifier bundle unset --project
+      amplifier bundle unset --all
     """
     if everywhere and editor.scope is not None:
         raise click.UsageError("give --all or a scope, not both")
@@ -66,8 +67,7 @@ def current(as_json: bool) -> None:
 
     \b
     Examples:
-      amplifier bundle current
-      amplifier bundle current --json
+      amplifier bundle show
     """
     app = current_app()
     chosen = next(reversed(SettingsEditor(app).places(ACTIVE_BUNDLE.key)), None)
@@ -86,5 +86,5 @@ def current(as_json: bool) -> None:
         )
         return
     click.echo(plain(f"{bundle.name} {bundle.version}"))
-    default = "the program: nothing else is chosen; see `amplifier bundle use`"
+    default = "the program: nothing else is chosen; see `amplifier bundle set`"
     app.inform(f"chosen by {chosen.where if chosen else default}")

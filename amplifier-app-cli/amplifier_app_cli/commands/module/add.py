@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_app_cli.completion import MODULE as MODULE_ID
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import MODULE, MODULE_SOURCE, SettingsEditor, scope_options
 from amplifier_core.plan import MODULE_SECTIONS
@@ -23,7 +24,7 @@ _LISTS: Final = {kind: section for section, kind in MODULE_SECTIONS.items()}
 
 
 @click.command()
-@click.argument("module_id", metavar="ID")
+@click.argument("module_id", metavar="ID", type=MODULE_ID)
 @click.option("-s", "--source", "source", metavar="URI", help="Where it comes from; not needed for an installed one.")
 @click.option("-t", "--type", "kind", type=click.Choice(list(_LISTS)), help="Its type; by default, what its ID says.")
 @scope_options
@@ -50,7 +51,7 @@ def add(module_id: str, source: str | None, kind: str | None, editor: SettingsEd
 
 
 @click.command()
-@click.argument("module_id", metavar="ID")
+@click.argument("module_id", metavar="ID", type=MODULE_ID)
 @scope_options
 @report_errors
 def remove(module_id: str, editor: SettingsEditor) -> None:
