@@ -23,7 +23,7 @@ Candidate = tuple[str, str]
 _MOST: Final = 100
 
 
-class Name(click.ParamType):
+class Name(click.ParamType[str]):
     """A text that can be completed from the names that there are."""
 
     name = "text"

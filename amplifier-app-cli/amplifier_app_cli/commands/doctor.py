@@ -151,7 +151,11 @@ def _home(app: App) -> Iterator[Finding]:
 def _disk(app: App) -> Iterator[Finding]:
     free = shutil.disk_usage(_nearest(app.home.path)).free
     status: Literal["ok", "warn", "fail"] = "fail" if free < _TOO_LITTLE else "warn" if free < _LITTLE else "ok"
-    remedy = "" if status == "ok" else "make room: `amplifier session cleanup`, `amplifier reset --remove cache`"
+    remedy = (
+        ""
+        if status == "ok"
+        else "make room: `amplifier session remove --inactive 30`, `amplifier settings reset --remove cache`"
+    )
     yield Finding("disk", status, f"{size_text(free)} free at {_nearest(app.home.path)}", remedy)
 
 

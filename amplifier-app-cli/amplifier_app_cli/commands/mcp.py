@@ -58,7 +58,7 @@ def mcp() -> None:
     \b
     Examples:
       amplifier mcp add time -- uvx mcp-server-time
-      amplifier mcp add issues --url https://mcp.example.com/mcp --env ISSUES_TOKEN
+      amplifier mcp add issues --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${ISSUES_TOKEN}'
       amplifier mcp list
       amplifier mcp test time
     """

@@ -16,7 +16,7 @@ from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.spending import usage_record
 from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_foundation.usage.report import GROUPS, Group, UsageReport
+from amplifier_foundation.sessions.usage_report import GROUPS, Group, UsageReport
 from amplifier_kit.engine.usage import UsageRecord
 
 _BACK = re.compile(r"(\d{1,6})([hdw])")

@@ -183,7 +183,7 @@ def _offered(tools: Mapping[str, Any], server: str) -> tuple[Offered, ...]:
     """Return the tools of a server, which say so in their metadata."""
     found = []
     for name, tool in sorted(tools.items()):
-        metadata = getattr(tool, "get_metadata", dict)()
+        metadata: Any = getattr(tool, "get_metadata", dict)()
         if isinstance(metadata, Mapping) and metadata.get("mcp_server") == server:
             found.append(Offered(name, str(getattr(tool, "description", "") or "")))
     return tuple(found)

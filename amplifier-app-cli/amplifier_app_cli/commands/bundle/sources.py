@@ -196,6 +196,6 @@ def _print_lock(record: dict[str, Any], is_check: bool) -> None:
     elif not record["changes"]:
         current_app().inform(f"{record['lock']}: is up to date, {len(record['sources'])} sources")
     elif is_check:
-        current_app().inform(f"{record['lock']}: would change: run `amplifier bundle lock`")
+        current_app().inform(f"{record['lock']}: would change: run `amplifier update --lock`")
     else:
         current_app().inform(f"{record['lock']}: written, {len(record['sources'])} sources")

@@ -165,7 +165,7 @@ def current(as_json: bool) -> None:
 
     \b
     Examples:
-      amplifier module current
+      amplifier module list
     """
     _print([one for one in _known() if one.placed], as_json)
 
