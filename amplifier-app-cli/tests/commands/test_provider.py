@@ -92,7 +92,7 @@ def test_list(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(record["installed"] for record in records.values())
     assert records["openai"]["key_found"] == ["OPENAI_API_KEY"]
     assert records["azure-openai"]["key_missing"] == ["AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"]
-    assert [record["id"] for record in records.values() if record["used"]] == ["openai"]
+    assert [record["id"] for record in records.values() if record["used"]] == ["openai"], (result.stderr, records)
     assert records["mock"]["configured"] == [{"name": "provider-mock", "where": "bundle", "model": None}]
     shown = run("list")
     assert "provider: openai (OPENAI_API_KEY is set)" in shown.stderr
@@ -166,7 +166,7 @@ def test_add_what_is_not_there(run: Run, home: Path, monkeypatch: pytest.MonkeyP
     result = run("add", "openai")
     assert result.exit_code == 2
     assert "provider-openai is not installed" in result.stderr
-    assert "amplifier source add provider-openai" in result.stderr
+    assert "amplifier settings set sources.modules.provider-openai" in result.stderr
     assert not (home / "settings.yaml").exists()
 
 

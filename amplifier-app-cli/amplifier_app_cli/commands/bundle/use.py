@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from amplifier_app_cli.app import current_app
@@ -9,7 +11,7 @@ from amplifier_app_cli.commands.bundle.compose import compose_bundle, reference_
 from amplifier_app_cli.commands.bundle.show import safe_text
 from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor, scope_options
+from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor, scope_options, with_json_of_edits
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.bundles.loader import is_path
@@ -18,7 +20,9 @@ from amplifier_foundation.bundles.loader import is_path
 @click.command(name="set")
 @click.argument("name", type=BUNDLE)
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def set_(name: str, editor: SettingsEditor) -> None:
     """Choose the bundle NAME (a name, a path or an address) to run when none is named.
 
@@ -41,7 +45,9 @@ def set_(name: str, editor: SettingsEditor) -> None:
 @click.command()
 @click.option("--all", "everywhere", is_flag=True, help="In every scope.")
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def unset(everywhere: bool, editor: SettingsEditor) -> None:
     """Unset the bundle of a scope: the default runs, or the choice of another scope.
 
@@ -54,7 +60,7 @@ def unset(everywhere: bool, editor: SettingsEditor) -> None:
     if everywhere and editor.scope is not None:
         raise click.UsageError("give --all or a scope, not both")
     app, key = editor.app, ACTIVE_BUNDLE.key
-    editors = [SettingsEditor(app, place.scope) for place in editor.places(key)] if everywhere else [editor]
+    editors = [replace(editor, scope=place.scope) for place in editor.places(key)] if everywhere else [editor]
     if not [one for one in editors if one.take_out(ACTIVE_BUNDLE, {})]:
         app.inform("no bundle was chosen anywhere" if everywhere else ACTIVE_BUNDLE.missing + editor.elsewhere(key))
 

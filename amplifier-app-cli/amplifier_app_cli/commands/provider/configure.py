@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
@@ -28,7 +29,8 @@ from amplifier_app_cli.providers.settings import (
     settings_entry,
     write_entry,
 )
-from amplifier_app_cli.settings_editor import PROVIDER, SettingsEditor, scope_options
+from amplifier_app_cli.settings_editor import PROVIDER, SettingsEditor, scope_options, with_json_of_edits
+from amplifier_app_cli.ui.records import json_option
 from amplifier_app_cli.ui.say import complain, say
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeyStore
@@ -74,7 +76,9 @@ def _config_options(command: Function) -> Function:
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and store it.")
 @_config_options
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def add(
     type_: str | None,
     name: str | None,
@@ -118,7 +122,9 @@ def add(
 @click.option("--unset", "unset", multiple=True, metavar="KEY", help="Remove a setting (may be repeated).")
 @_config_options
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def set_(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: SettingsEditor) -> None:
     """Change the configuration of a provider.
 
@@ -135,7 +141,7 @@ def set_(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
     known = known_provider(module)
     if known is not None:
         config = _renamed(known, config)
-    editor = editor if editor.scope is not None else SettingsEditor(app, scope)
+    editor = editor if editor.scope is not None else replace(editor, scope=scope)
     if not config and not unset:
         if not app.can_ask:
             raise click.UsageError(
@@ -152,7 +158,9 @@ def set_(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
 @click.argument("name", type=PROVIDER_NAME)
 @yes_option()
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
     """Remove a provider from the settings.
 
@@ -167,7 +175,7 @@ def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
     key, _, scope = _named(app, name)
     if scope is None:
         raise SettingsError(f"{key} is in the bundle, not in settings: change the bundle, or choose another provider")
-    editor = editor if editor.scope is not None else SettingsEditor(app, scope)
+    editor = editor if editor.scope is not None else replace(editor, scope=scope)
     app.confirm(f"Remove {key} from {editor.file}?", is_sure, f"give --yes to remove {key} from the settings")
     editor.remove(PROVIDER, {"name": key})
 
