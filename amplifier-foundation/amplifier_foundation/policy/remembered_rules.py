@@ -74,8 +74,6 @@ class RememberedRules:
             return self.project / ".amplifier" / LOCAL_POLICY_FILE
         if scope == "project":
             return self.project / ".amplifier" / POLICY_FILE
-        if scope != "session":
-            raise RememberError(f"{scope!r} is no scope: use {', '.join(get_args(MemoryScope))}")
         if self.session is None:
             raise RememberError("no session runs here: remember it for the project (local) or for you (user)")
         return self.session / POLICY_FILE
@@ -88,6 +86,8 @@ class RememberedRules:
         is trusted stays so. Raises RememberError for a rule that would not count in an untrusted project, and
         PolicyFileError when the file cannot be changed.
         """
+        if scope not in get_args(MemoryScope):
+            raise RememberError(f"{scope!r} is no scope: use {', '.join(get_args(MemoryScope))}")
         file = self.file(scope)
         trust = self._checked_trust(rules) if scope == "local" else None
         known = {_said(each.rule): each for each in self._in_file(file, scope)}
