@@ -34,6 +34,7 @@ OTHERS = {
     f"{APP}/chat/commands/settings.py": "shown to a person, made plain",
     f"{APP}/commands/bundle/show.py": "a value in a table, made plain",
     f"{APP}/commands/bundle/add.py": "a file",
+    f"{APP}/mcp/config.py": "a file",
     f"{APP}/commands/agents.py": "a value in a table, made plain",
     f"{APP}/commands/settings.py": "a value in a table, made plain",
     f"{APP}/commands/session/show.py": "shown to a person, made plain",

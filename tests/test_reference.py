@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import click
 import pytest
@@ -141,6 +141,9 @@ def _fault(words: list[str]) -> str | None:
         word = waiting.pop(0)
         if PLACEHOLDER.search(word) or word == "--":
             return None
+        if command is PROGRAMS["amplifier"] and _is_for_run(word):
+            command = cast(click.Command, PROGRAMS["amplifier"].get_command(context, "run"))
+            context = click.Context(command, info_name="run", parent=context)
         if word.startswith("-") and word != "-":
             option = _option(command, context, word.partition("=")[0])
             if option is None:
@@ -158,6 +161,17 @@ def _fault(words: list[str]) -> str | None:
     if -1 not in takes and positional > sum(takes):
         return f"`{context.command_path}` takes {sum(takes)} arguments, not {positional}"
     return None
+
+
+def _is_for_run(word: str) -> bool:
+    """Return whether the program gives a word to `run`: several words, or an option that `run` alone has."""
+    program = PROGRAMS["amplifier"]
+    context = click.Context(program)
+    if not word.startswith("-"):
+        return len(word.split()) > 1
+    run = cast(click.Command, program.get_command(context, "run"))
+    name = word.partition("=")[0]
+    return _option(program, context, name) is None and _option(run, click.Context(run), name) is not None
 
 
 def _option(command: click.Command, context: click.Context, name: str) -> click.Option | None:
@@ -181,6 +195,8 @@ def _takes_value(option: click.Option, waiting: list[str]) -> bool:
         ("echo hi | amplifier run --budle x -", "no option --budle"),
         ('x="$(amplifier session show 3f2a --frmat json)"', "no option --frmat"),
         ("amplifier version please", "takes 0 arguments"),
+        ('amplifier "several words" --bogus', "no option --bogus"),
+        ("amplifier --bundel team", "no option --bundel"),
         ("amplifier run \\\n  --bogus hello", "no option --bogus"),
         ("amplifier-digital-twin lunch x.yaml", "`amplifier-digital-twin` has no command lunch"),
         ("amplifier-digital-twin exec x --steam -- ls", "no option --steam"),

@@ -52,6 +52,7 @@ ALLOWED: Final = {
     "amplifier-app-cli/amplifier_app_cli/chat/prompt_input.py": "reads by prompt_toolkit's class, writes by the writer",
     "amplifier-app-cli/amplifier_app_cli/commands/completion.py": "the settings of the user's shell",
     "amplifier-app-cli/amplifier_app_cli/commands/module/validate.py": _ELSEWHERE,
+    "amplifier-app-cli/amplifier_app_cli/mcp/config.py": "names of variables, and no values of them",
     "amplifier-app-cli/amplifier_app_cli/commands/session/export.py": _ELSEWHERE,
     "amplifier-app-cli/amplifier_app_cli/commands/tool/mount.py": _ELSEWHERE,
     "amplifier-app-cli/amplifier_app_cli/providers/local_model.py": "model files, kept as they came",

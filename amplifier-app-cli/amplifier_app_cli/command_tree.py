@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from amplifier_app_cli import exits
+from amplifier_app_cli.options import accept_global_options
 from amplifier_app_cli.ui.streams import is_about_stdout, seal_stdout, unwritten
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 #: A longer prompt is not repeated in an error.
 _LONGEST_PROMPT = 60
@@ -19,26 +24,46 @@ class Entry(NamedTuple):
     """One command: `module:attribute` of its code, and its summary in the list of commands."""
 
     target: str
-    summary: str
+    summary: str = ""
+
+
+def hidden(package: str, **targets: str) -> dict[str, Entry]:
+    """Return the table of names that a group accepts without showing them; `_` in a keyword stands for `-`."""
+    return {name.replace("_", "-"): Entry(f"{package}.{target}") for name, target in targets.items()}
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported on use; listing them imports none."""
+    """A group whose commands are imported on use; listing them imports none.
 
-    def __init__(self, *arguments: Any, entries: dict[str, Entry] | None = None, **more: Any) -> None:
+    Its commands accept the options of the program too, so that these work before and behind a command.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        entries: dict[str, Entry] | None = None,
+        aliases: dict[str, Entry] | None = None,
+        **more: Any,
+    ) -> None:
         super().__init__(*arguments, **more)
         self.entries = entries or {}
+        #: Names of the published program, and of earlier releases: accepted, neither listed nor completed.
+        self.aliases = aliases or {}
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Return the names of all commands, sorted."""
+        """Return the names of the commands that are shown, sorted."""
         return sorted({*self.entries, *super().list_commands(context)})
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """Return the command of that name, or None."""
-        if name not in self.entries:
-            return super().get_command(context, name)
-        module, _, attribute = self.entries[name].target.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        entry = self.entries.get(name) or self.aliases.get(name)
+        if entry is None:
+            command = super().get_command(context, name)
+        else:
+            module, _, attribute = entry.target.partition(":")
+            command = getattr(import_module(module), attribute)
+        if command is not None:
+            accept_global_options(command)
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -53,6 +78,20 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of commands, with their summaries; none is imported for that."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(context) if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=self._summary(context, name)) for name in names]
+        return [*items, *click.Command.shell_complete(self, context, incomplete)]
+
+    def _summary(self, context: click.Context, name: str) -> str:
+        if name in self.entries:
+            return self.entries[name].summary
+        command = super().get_command(context, name)
+        return command.get_short_help_str() if command is not None else ""
+
     def resolve_command(
         self, context: click.Context, arguments: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -60,27 +99,31 @@ class LazyGroup(click.Group):
         name = arguments[0] if arguments else ""
         # While a shell completes a line, errors must not be written into it.
         if name and not context.resilient_parsing and self.get_command(context, name) is None:
-            self._refuse(context, name)
+            self._refuse(context, arguments)
         return super().resolve_command(context, arguments)
 
-    def _refuse(self, context: click.Context, name: str) -> None:
+    def _refuse(self, context: click.Context, arguments: list[str]) -> None:
+        name = arguments[0]
         path = f"{context.command_path} {name}".partition(" ")[2]
         if path in ABSENT:
             click.echo(f"amplifier: {ABSENT[path]}", err=True)
             context.exit(exits.USAGE)
         from amplifier_foundation.errors import did_you_mean
 
-        hint = did_you_mean(name, self.list_commands(context))
-        if context.parent is None and " " in name.strip():
-            hint = f"did you mean `{context.command_path} run {_quoted(name)}`?"
-        raise click.UsageError(f"there is no command {name!r}: {hint}", context)
+        all_of_them = f"`{context.command_path} --help` lists those there are."
+        hint = did_you_mean(name, self.list_commands(context), all_of_them)
+        raise click.UsageError(f"unknown command {name!r}: {hint}{self.hint_for(context, arguments)}", context)
+
+    def hint_for(self, context: click.Context, arguments: list[str]) -> str:
+        """Return what to add to the error about an unknown command."""
+        return ""
 
 
 def _quoted(prompt: str) -> str:
     """Return a prompt quoted for a shell; a long one as dots, since the user knows it."""
     import shlex
 
-    if len(prompt) > _LONGEST_PROMPT or "\n" in prompt:
+    if len(prompt) > _LONGEST_PROMPT or not prompt.isprintable():
         return '"…"'
     return shlex.quote(prompt) if set(prompt) & set('"$`\\!') else f'"{prompt}"'
 
@@ -101,15 +144,32 @@ class Program(LazyGroup):
             sys.exit(complain(exits.FAILURE, unwritten(error)))
 
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
-        """Parse the options; for one that belongs to `run`, say how to chat with it."""
-        given = list(arguments)
+        """Parse the options; those of `run` run a prompt, or chat when there is none."""
+        given = _with_short_commands(arguments)
         try:
-            return super().parse_args(context, arguments)
+            return super().parse_args(context, list(given))
         except click.NoSuchOption as error:
-            if error.option_name in ("--bundle", "-B"):
-                hint = f"chat with a bundle: `{context.command_path} run --mode chat --bundle {_bundle_in(given)}`"
-                raise click.UsageError(f"there is no option {error.option_name} here: {hint}", context) from None
-            raise
+            position = next((at for at, word in enumerate(given) if word.startswith(error.option_name)), None)
+            run = self.get_command(context, "run")
+            if position is None or run is None or not _has_option(run, error.option_name):
+                raise
+            behind = given[position:]
+            return super().parse_args(context, [*given[:position], "run", *_chat_unless_prompt(run, behind), *behind])
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; several words in one argument are a prompt, which `run` gets with what follows it."""
+        if arguments and _is_prompt(arguments[0]) and not context.resilient_parsing:
+            arguments = ["run", *arguments]
+        return super().resolve_command(context, arguments)
+
+    def hint_for(self, context: click.Context, arguments: list[str]) -> str:
+        """Return how to run the words as a prompt: a single one never is, since it may be a mistyped command."""
+        if any(word.startswith("-") for word in arguments):
+            return ""
+        prompt = " ".join(arguments)
+        return f" To run it as a prompt: `{context.command_path} run {_quoted(prompt)}`"
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command; Ctrl-C, at a question too, is exit code 130."""
@@ -125,20 +185,37 @@ class Program(LazyGroup):
             seal_stdout()
 
 
-def _bundle_in(arguments: list[str]) -> str:
-    """Return the bundle named with the unknown option, as `run` takes it."""
-    import os
-    import shlex
+#: Options of the program that are short for commands.
+_SHORT: Final = {"-c": "continue", "--continue": "continue", "-r": "resume", "--resume": "resume"}
 
-    name = "./team"
-    for number, word in enumerate(arguments):
-        option, _, value = word.partition("=")
-        if option in ("--bundle", "-B"):
-            name = value or next(iter(arguments[number + 1 :]), name)
-            break
-    # A folder needs a path: without `./` it would be the name of a bundle.
-    is_folder = not os.path.isabs(name) and not name.startswith((".", "~")) and os.path.exists(name)
-    return shlex.quote(f"./{name}" if is_folder else name)
+
+def _with_short_commands(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the command in place of `-c` or `-r`, where that comes before any other command."""
+    words = list(arguments)
+    position = 0
+    while position < len(words) and words[position].startswith("-") and words[position] != "--":
+        name, equals, value = words[position].partition("=")
+        if name in _SHORT:
+            return [*words[:position], _SHORT[name], *([value] if equals else []), *words[position + 1 :]]
+        position += 2 if words[position] == "--color" else 1
+    return words
+
+
+def _has_option(command: click.Command, name: str) -> bool:
+    return any(name in parameter.opts for parameter in command.params if isinstance(parameter, click.Option))
+
+
+def _chat_unless_prompt(run: click.Command, arguments: Sequence[str]) -> list[str]:
+    """Return the option for a chat if the arguments of `run` have no prompt and there is a person at the terminal."""
+    if not (sys.stdin is not None and sys.stdin.isatty()):
+        return []
+    parser = run.make_parser(click.Context(run, resilient_parsing=True, ignore_unknown_options=True))
+    options, _, _ = parser.parse_args(args=list(arguments))
+    return [] if options.get("prompt") or options.get("help") else ["--mode", "chat"]
+
+
+def _is_prompt(word: str) -> bool:
+    return len(word.split()) > 1
 
 
 def _stopped() -> int:

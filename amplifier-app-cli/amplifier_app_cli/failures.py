@@ -16,9 +16,27 @@ from amplifier_app_cli.ui.streams import is_about_stdout
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+#: Names that do not exist: a mistake in usage, whatever they name.
+_UNKNOWN = (
+    "agent_not_found",
+    "bundle_not_found",
+    "checkpoint_not_found",
+    "event_not_found",
+    "mcp_server_not_found",
+    "module_not_found",
+    "policy_rule_not_found",
+    "session_ambiguous",
+    "session_not_found",
+    "setting_not_found",
+    "tool_not_found",
+    "turn_range",
+)
 #: Exit codes by the stable code of an error; all others are 1.
 _EXITS = {
+    **dict.fromkeys(_UNKNOWN, exits.USAGE),
     "budget_exhausted": exits.BUDGET_EXHAUSTED,
+    "mcp_server": exits.USAGE,
+    "policy_rule": exits.USAGE,
     "module_activation": exits.MODULES,
     "modules_missing": exits.MODULES,
     "system_prompt_missing": exits.MODULES,

@@ -10,86 +10,73 @@ import click
 
 from amplifier_app_cli import __version__, exits
 from amplifier_app_cli.app import App
-from amplifier_app_cli.command_tree import Entry, Program
+from amplifier_app_cli.command_tree import Entry, Program, hidden
+from amplifier_app_cli.options import global_options
 from amplifier_app_cli.ui.streams import fill_standard_streams, never_fail_to_encode, speak_utf8
 
+_PACKAGE: Final = "amplifier_app_cli.commands"
 _COMMANDS: Final = {
-    name: Entry(f"amplifier_app_cli.commands.{target}", summary)
+    name: Entry(f"{_PACKAGE}.{target}", summary)
     for name, target, summary in (
-        ("agents", "agents:agents", "Look at the agents that a session can hand work to."),
-        ("allowed-dirs", "dirs:allowed_dirs", "Manage the folders that the file tool may write to."),
+        ("agents", "agents:agents", "List and show the agents that a session can delegate work to."),
         ("approval", "approval:approval", "Answer pending approval requests."),
-        ("bundle", "bundle:bundle", "List, choose, explain, lock and update bundles."),
+        ("bundle", "bundle:bundle", "List, choose, add and check bundles."),
         ("completion", "completion:completion", "Print the script that lets a shell complete commands."),
         ("continue", "resume:continue_", "Resume the newest session of this project."),
-        ("denied-dirs", "dirs:denied_dirs", "Manage the folders that the file tool must not write to."),
         ("doctor", "doctor:doctor", "Check everything that a run needs."),
         ("init", "init:init", "Set the program up: provider, key, model, bundle."),
         ("keys", "keys:keys", "Store, list and remove API keys."),
         ("logs", "logs:logs", "Print the log of a session."),
-        ("module", "module:module", "List, add, check and update modules."),
-        ("policy", "policy:policy", "List, explain and test the rules for what a session may do."),
+        ("mcp", "mcp:mcp", "List, add, test and remove MCP servers."),
+        ("module", "module:module", "List, add and check modules, and try their tools."),
+        ("policy", "policy:policy", "List, add, explain and test the rules for what a session may do."),
         ("provider", "provider:provider", "Choose, configure and try providers of models."),
-        ("reset", "reset:reset", "Delete what the program keeps in its home."),
         ("resume", "resume:resume", "Resume a session of your choice."),
         ("run", "run:run", "Run one prompt and print the answer."),
-        (
-            "session",
-            "session:session",
-            "List, show, fork, repair and delete sessions; restore files that they changed.",
-        ),
+        ("session", "session:session", "List, show, fork, export, restore and remove sessions."),
         ("settings", "settings:settings", "Show and change settings."),
-        ("source", "source:source", "Override where modules and bundles come from."),
-        ("tool", "tool:tool", "List the tools of a bundle, and run one by hand."),
         ("trust", "trust:trust", "Trust what the files of a project name."),
         ("update", "update:update", "Fetch newer versions of the bundles and modules in use."),
+        ("usage", "usage:usage", "Show tokens and cost by day, project, model, agent or session."),
         ("version", "version:version", "Print the version of the program and of its parts."),
     )
 }
+_ALIASES: Final = hidden(
+    _PACKAGE,
+    allowed_dirs="dirs:allowed_dirs",
+    denied_dirs="dirs:denied_dirs",
+    reset="reset:reset",
+    source="source:source",
+    tool="tool:tool",
+)
 
 
-@click.group(cls=Program, entries=_COMMANDS, invoke_without_command=True)
+@global_options
+@click.group(cls=Program, entries=_COMMANDS, aliases=_ALIASES, invoke_without_command=True)
 @click.version_option(__version__, prog_name="amplifier", message="%(prog)s %(version)s")
-@click.option("-q", "--quiet", is_flag=True, help="Print results only.")
-@click.option("--no-input", is_flag=True, help="Never ask: what needs approval is denied or becomes pending.")
-@click.option("-v", "--verbose", is_flag=True, help="Show more details.")
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colours; overrides NO_COLOR."
-)
-@click.option(
-    "--safe-mode",
-    is_flag=True,
-    help="Ignore your settings, modules, hooks and tools, to see whether they are at fault.",
-)
+@click.option("-c", "--continue", "_continue", is_flag=True, expose_value=False, help="The same as `continue`.")
+@click.option("-r", "--resume", "_resume", is_flag=True, expose_value=False, help="The same as `resume`.")
 @click.option("--install-completion", metavar="[SHELL]", is_flag=False, flag_value="", help="Install shell completion.")
 @click.pass_context
-def main(
-    context: click.Context,
-    quiet: bool,
-    no_input: bool,
-    verbose: bool,
-    color: str | None,
-    safe_mode: bool,
-    install_completion: str | None,
-) -> None:
-    """Run AI agents that say what they do. Without a command: chat.
+def main(context: click.Context, install_completion: str | None) -> None:
+    """Run AI agents that show what they do. Without a command: chat.
 
     \b
     Examples:
       amplifier
-      amplifier run "What is in this folder?"
-      amplifier session list
-      amplifier logs
+      amplifier "Why does tests/test_login.py fail?"
+      amplifier -c "Fix it"
+      git diff | amplifier run "Review this"
+      amplifier usage --by model
+
+    Several words in quotes are a prompt. These options are accepted before and behind every command; options of `run`,
+    such as --bundle and --model, also without a command.
     """
     refuse_other_systems()
     speak_utf8()
     fill_standard_streams()
     never_fail_to_encode()
-    if color is not None:
-        from amplifier_app_cli.ui.colour import choose_colour
-
-        choose_colour(color)
-    context.obj = App(quiet, no_input, verbose, is_safe=safe_mode)
+    context.ensure_object(App)
     if install_completion is not None:
         _install_completion(install_completion or None)
     elif context.invoked_subcommand is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.event_loop import resume_garbage_collection
@@ -79,6 +79,10 @@ class Outcome(NamedTuple):
         """Return the outcome after a signal, which has an exit code, or after a module's cancellation."""
         code = exit_code or exits.FAILURE
         return cls("cancelled", code, response=response, error="the run was stopped", error_type="cancelled")
+
+
+#: Reasons for which a loop stops itself: the same calls over and over, or too many calls of the model.
+_LIMITS: Final = ("loop_detected", "max_iterations")
 
 
 class SessionApp:
@@ -243,6 +247,9 @@ class SessionApp:
         limit = self.runtime.budget.exhausted
         if limit is not None and (is_denied or end.used_up is not None):
             return self._limit_reached(limit)
+        if end.reported.get("reason") in _LIMITS:
+            # The answer ends with the reason.
+            return Outcome(status or "incomplete", exits.BUDGET_EXHAUSTED, response=answer)
         if not is_denied:
             return Outcome(status or "success", exits.OK, response=answer)
         if missing_mcp_servers(self.coordinator):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -131,6 +131,8 @@ class SettingsEditor:
     session: str | None = None
     #: Shows reports to the user; None for standard error.
     show: Callable[[str], None] | None = None
+    #: The edits that were made, each with its key.
+    edits: list[tuple[Key, Edit]] = field(default_factory=list, compare=False)
 
     def inform(self, text: str) -> None:
         """Report something besides the result."""
@@ -221,16 +223,16 @@ class SettingsEditor:
     def remove(self, setting: Setting, *candidates: Mapping[str, str], hint: str = "") -> None:
         """Remove the first of these that the scope has, each given by its names, and report it.
 
-        The item of a list is the name `value`. Raises SettingsError, with the scopes that have it or else the hint,
-        when the scope has none of them.
+        The item of a list is the name `value`. When the scope has none of them, raises SettingNotFoundError with the
+        scopes that have it, or else the hint.
         """
-        from amplifier_foundation.settings.scopes import SettingsError
+        from amplifier_foundation.settings.scopes import SettingNotFoundError
 
         for names in candidates:
             if self.take_out(setting, names):
                 return
         others = "" if setting.is_list else self.elsewhere(*(setting.at(names) for names in candidates))
-        raise SettingsError(setting.missing.format(**candidates[0], file=self.file) + (others or hint))
+        raise SettingNotFoundError(setting.missing.format(**candidates[0], file=self.file) + (others or hint))
 
     def take_out(self, setting: Setting, names: Mapping[str, str]) -> bool:
         """Remove one setting and report it; return whether the scope had it."""
@@ -277,6 +279,7 @@ class SettingsEditor:
         relative = file.relative_to(app.project).as_posix() if is_shared else ""
         before = trust.state(app.project) if is_shared else None
         edit = edit_value(file, key, *values, keys)
+        self.edits.append((key, edit))
         # Changes that someone else made to this file before are not accepted along with it.
         if edit.changed and before is not None and before.problem is None and relative not in before.changed:
             trust.accept(app.project, file)
@@ -295,6 +298,24 @@ def report(app: App, as_json: bool, text: str, record: Mapping[str, Any]) -> Non
         print_json(record)
     elif text:
         app.inform(text)
+
+
+def with_json_of_edits(command: Function) -> Function:
+    """Let a command that changes settings take `as_json`, and print the edits that it made as one JSON document."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, editor: SettingsEditor, as_json: bool, **options: Any) -> Any:
+        result = command(*arguments, editor=editor, **options)
+        if as_json:
+            from amplifier_app_cli.ui.records import print_json
+
+            made = [
+                {"key": ".".join(key), "file": str(edit.path), "changed": edit.changed} for key, edit in editor.edits
+            ]
+            print_json({"changed": any(edit["changed"] for edit in made), "edits": made})
+        return result
+
+    return wrapped  # type: ignore[return-value]
 
 
 def scope_options(command: Function) -> Function:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,46 @@ from amplifier_app_cli.command_tree import ABSENT, Entry, LazyGroup
 from amplifier_app_cli.main import main
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+
+_BUNDLE = """\
+---
+bundle: {name: scripted, version: 0.1.0}
+includes: [{bundle: "amplifier:behaviors/logging"}]
+session: {orchestrator: {module: loop-basic}, context: {module: context-simple}}
+providers: [{module: provider-mock}]
+---
+You answer.
+"""
+#: Names of the published program, and our own earlier ones, that are not shown.
+_ALIASES = (
+    "agents dirs",
+    "allowed-dirs",
+    "allowed-dirs add",
+    "bundle clear",
+    "bundle current",
+    "bundle explain",
+    "bundle lock",
+    "bundle update",
+    "bundle use",
+    "denied-dirs",
+    "module current",
+    "module update",
+    "policy backtest",
+    "policy revoke",
+    "provider edit",
+    "provider manage",
+    "reset",
+    "session cleanup",
+    "session delete",
+    "session resume",
+    "settings explain",
+    "settings get",
+    "source",
+    "source add",
+    "tool",
+    "tool info",
+    "tool invoke",
+)
 
 
 @pytest.mark.parametrize(
@@ -29,35 +70,98 @@ def test_a_slip_of_the_finger(given: list[str], meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "meant"),
+    ("words", "meant"),
     [
-        ("what is here?", 'amplifier run "what is here?"'),
-        ('say "hi" for $5', "amplifier run 'say \"hi\" for $5'"),
-        ("word " * 50, 'amplifier run "…"'),
+        (["hello"], 'amplifier run "hello"'),
+        (["fix", "the", "test"], 'amplifier run "fix the test"'),
+        (["say", "$5"], "amplifier run 'say $5'"),
+        (["word"] * 50, 'amplifier run "…"'),
     ],
 )
-def test_a_prompt_in_place_of_a_command(prompt: str, meant: str) -> None:
-    """Text with a blank is no command: the hint is how to run it as a prompt."""
-    result = CliRunner().invoke(main, [prompt], prog_name="amplifier")
+def test_one_unknown_word_is_never_a_prompt(words: list[str], meant: str) -> None:
+    """A single word may be a mistyped command: it is a usage error, with how to run the words as a prompt."""
+    result = CliRunner().invoke(main, words, prog_name="amplifier")
     assert result.exit_code == 2
-    assert f"did you mean `{meant}`?" in result.stderr
+    assert f"unknown command {words[0]!r}" in result.stderr
+    assert f"To run it as a prompt: `{meant}`" in result.stderr
 
 
-@pytest.mark.parametrize("given", [["--bundle", "team"], ["-B", "./team"], ["--bundle=team"]])
-def test_a_bundle_without_a_command(given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who wants to chat with a bundle is told how, with the folder that was named."""
-    (tmp_path / "team").mkdir()
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main, given, prog_name="amplifier")
-    assert result.exit_code == 2
-    assert "chat with a bundle: `amplifier run --mode chat --bundle ./team`" in result.stderr
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["say hello", "-B", "."],
+        ["-B", ".", "say hello"],
+        ["--bundle=.", "say hello"],
+        ["-q", "say hello", "--bundle", "."],
+        ["-B", ".", "--json", "say hello"],
+    ],
+)
+def test_several_words_are_a_prompt(amplifier: Amplifier, project: Path, given: list[str]) -> None:
+    """A quoted prompt without a command is run, and options of `run` may stand before it or behind it."""
+    (project / "bundle.md").write_text(_BUNDLE, encoding="utf-8")
+    result = amplifier(*given)
+    assert result.returncode == 0, result.stderr
+    assert "scripted answer" in result.stdout
 
 
-def test_other_options_that_are_none(tmp_path: Path) -> None:
-    """Only what `run` would take gets that hint."""
+def test_an_option_of_no_command(tmp_path: Path) -> None:
+    """An option that neither the program nor `run` has is a usage error."""
     result = CliRunner().invoke(main, ["--bundel", "team"], prog_name="amplifier")
     assert result.exit_code == 2
-    assert "--mode chat" not in result.stderr
+    assert "No such option" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["-c", "--continue"])
+def test_continue_by_an_option(amplifier: Amplifier, project: Path, option: str) -> None:
+    """`-c` is `continue`, with what follows it; without a session that is the same usage error."""
+    (project / "bundle.md").write_text(_BUNDLE, encoding="utf-8")
+    assert amplifier(option, "go on").returncode == 2
+    assert amplifier("run", "-B", ".", "say hello").returncode == 0
+    assert amplifier("-q", option, "and now", "--json").returncode == 0
+    assert len(json.loads(amplifier("session", "list", "--json").stdout)["sessions"]) == 1
+
+
+@pytest.mark.parametrize("option", ["-r", "--resume"])
+def test_resume_by_an_option(amplifier: Amplifier, project: Path, option: str) -> None:
+    """`-r ID` is `resume ID`, also as `--resume=ID`; an unknown session is exit code 2."""
+    (project / "bundle.md").write_text(_BUNDLE, encoding="utf-8")
+    assert amplifier("run", "-B", ".", "say hello").returncode == 0
+    (session,) = json.loads(amplifier("session", "list", "--json").stdout)["sessions"]
+    assert amplifier(option, session["id"], "and now").returncode == 0
+    assert amplifier(f"--resume={session['id'][:8]}", "and now").returncode == 0
+    assert amplifier(option, "nothing", "x").returncode == 2
+
+
+def test_options_of_the_program_behind_a_command(amplifier: Amplifier) -> None:
+    """`-q` and the others mean the same before a command, behind it and between a group and its command."""
+    said = amplifier("session", "list").stderr
+    assert "there are no sessions" in said
+    for given in (["-q", "session", "list"], ["session", "-q", "list"], ["session", "list", "--quiet"]):
+        result = amplifier(*given)
+        assert (result.returncode, result.stderr) == (0, ""), given
+    assert "home" in amplifier("version", "--verbose", "--color", "never", "--no-input").stdout
+
+
+@pytest.mark.parametrize("path", sorted(_ALIASES))
+def test_names_of_the_published_program(path: str) -> None:
+    """Every other name of the published program is accepted, with its options, and shown nowhere."""
+    words = path.split()
+    assert CliRunner().invoke(main, [*words, "--help"], prog_name="amplifier").exit_code == 0
+    listed = CliRunner().invoke(main, [*words[:-1], "--help"], prog_name="amplifier").stdout
+    is_shown = any(line.split()[:1] == words[-1:] for line in listed.partition("Commands:")[2].splitlines())
+    assert not is_shown or words[0] not in main.list_commands(click.Context(main))
+
+
+def test_the_list_of_commands_is_short() -> None:
+    """People see the commands they need: 21 names, and fewer than 70 commands with all below them."""
+
+    def leaves(group: click.Group) -> int:
+        context = click.Context(group)
+        found = [group.get_command(context, name) for name in group.list_commands(context)]
+        return sum(leaves(one) if isinstance(one, click.Group) else 1 for one in found)
+
+    assert len(main.list_commands(click.Context(main))) == 21
+    assert leaves(main) < 70
 
 
 @pytest.mark.parametrize("path", sorted(ABSENT))

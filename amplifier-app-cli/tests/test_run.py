@@ -218,7 +218,7 @@ def test_logs_without_a_session(amplifier: Amplifier) -> None:
     result = amplifier("logs")
     assert result.returncode == 1
     assert "no sessions" in result.stderr
-    assert amplifier("logs", "nope").returncode == 1
+    assert amplifier("logs", "nope").returncode == 2
 
 
 def test_version_and_unknown_commands(amplifier: Amplifier) -> None:

@@ -10,23 +10,25 @@ from typing import Any, Final
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.command_tree import Entry, LazyGroup
 from amplifier_app_cli.commands.bundle.compose import compose_bundle
 from amplifier_app_cli.commands.bundle.show import safe
+from amplifier_app_cli.completion import AGENT, BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
-from amplifier_foundation.bundles.agents import AgentError, agent_declared_by, discover_agents
+from amplifier_foundation.bundles.agents import AgentNotFoundError, agent_declared_by, discover_agents
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.plan.prepare import Composition
 
 _BUNDLE_OPTION: Final = click.option(
-    "-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here."
+    "-b", "-B", "--bundle", "bundle", type=BUNDLE, help="Of this bundle; else of the one that runs here."
 )
 
 
-@click.group()
+@click.group(cls=LazyGroup, aliases={"dirs": Entry(f"{__name__}:dirs")})
 def agents() -> None:
-    """Show the agents that a session can delegate work to.
+    """List and show the agents that a session can delegate work to.
 
     \b
     Examples:
@@ -55,7 +57,7 @@ def list_agents(bundle: str | None, as_json: bool) -> None:
 
 
 @agents.command()
-@click.argument("name")
+@click.argument("name", type=AGENT)
 @_BUNDLE_OPTION
 @json_option
 @report_errors
@@ -80,7 +82,7 @@ def show(name: str, bundle: str | None, as_json: bool) -> None:
         click.echo(plain("\n".join(_lines(row, definition))))
 
 
-@agents.command()
+@click.command()
 @json_option
 @report_errors
 def dirs(as_json: bool) -> None:
@@ -109,7 +111,7 @@ def _roster(composition: Composition) -> dict[str, Any]:
 
 
 def _found(composition: Composition, roster: Mapping[str, Any], name: str) -> str:
-    """Return the whole name of an agent, as `delegate` finds it; raises AgentError with a hint."""
+    """Return the whole name of an agent, as `delegate` finds it; raises AgentNotFoundError with a hint."""
     ends = [known for known in roster if known.rpartition(":")[2] == name]
     if name in roster or len(ends) == 1:
         return name if name in roster else ends[0]
@@ -119,7 +121,7 @@ def _found(composition: Composition, roster: Mapping[str, Any], name: str) -> st
         hint = did_you_mean(name, list(roster)) if roster else "it has no agents"
     else:
         hint = did_you_mean(name, [known.rpartition(":")[2] for known in roster])
-    raise AgentError(f"the bundle {composition.bundle.name!r} has no agent {name!r}: {hint}")
+    raise AgentNotFoundError(f"the bundle {composition.bundle.name!r} has no agent {name!r}: {hint}")
 
 
 def _row(composition: Composition, name: str, agent: Mapping[str, Any]) -> dict[str, Any]:

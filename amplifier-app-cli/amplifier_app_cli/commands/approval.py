@@ -11,6 +11,8 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.command_tree import LazyGroup
+from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.approval.question import Line, Pages
 from amplifier_app_cli.ui.colour import Ink
@@ -23,7 +25,7 @@ from amplifier_foundation.approvals.pending_calls import Answer, PendingCall, Pe
 from amplifier_foundation.sessions.store import SessionStore
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def approval() -> None:
     """Answer pending calls: a run without a terminal ends with exit code 3 when it needs a person's approval.
 
@@ -37,7 +39,7 @@ def approval() -> None:
 
 
 @approval.command(name="list", short_help="List the pending calls.")
-@click.argument("session", required=False)
+@click.argument("session", required=False, type=SESSION)
 @json_option
 @report_errors
 def list_calls(session: str | None, as_json: bool) -> None:
@@ -72,7 +74,7 @@ def list_calls(session: str | None, as_json: bool) -> None:
 
 
 @approval.command(short_help="Allow pending calls, once.")
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("-y", "--yes", is_flag=True, help="Do not wait for the pages of a long call to be read.")
 @json_option
@@ -93,7 +95,7 @@ def allow(session: str, calls: tuple[str, ...], yes: bool, as_json: bool) -> Non
 
 
 @approval.command(short_help="Deny pending calls.")
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.argument("calls", nargs=-1, metavar="[CALL]...")
 @click.option("--reason", default="", help="Why, for the model to read.")
 @json_option

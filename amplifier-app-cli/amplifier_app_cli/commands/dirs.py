@@ -1,23 +1,85 @@
-"""`amplifier allowed-dirs` and `amplifier denied-dirs`: where the file tool may write, and where it must not."""
+"""`amplifier settings dirs`: where the file tool may write, and where it must not.
+
+`amplifier allowed-dirs` and `amplifier denied-dirs` of the published program do the same, one list each.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_app_cli.command_tree import LazyGroup
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import FOLDER, FOLDERS, SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_foundation.errors import did_you_mean
-from amplifier_foundation.settings.scopes import SettingsError
+from amplifier_foundation.settings.scopes import SettingNotFoundError, SettingsError
 
 Word = Literal["allowed", "denied"]
+_WORDS: Final[tuple[Word, ...]] = ("allowed", "denied")
 
 
-@click.group(name="allowed-dirs")
+@click.command()
+@click.option("--allow", "allowed", metavar="PATH", multiple=True, help="Allow writing in this folder.")
+@click.option("--deny", "denied", metavar="PATH", multiple=True, help="Deny writing in this folder, allowed or not.")
+@click.option("--remove", "removed", metavar="PATH", multiple=True, help="Remove this folder from both lists.")
+@scope_options
+@json_option
+@report_errors
+def dirs(
+    allowed: tuple[str, ...],
+    denied: tuple[str, ...],
+    removed: tuple[str, ...],
+    editor: SettingsEditor,
+    as_json: bool,
+) -> None:
+    """Show the folders that the file tool may write to, and those that it must not; or change them.
+
+    The project that the program runs in is always allowed. What is denied stays denied wherever it lies.
+
+    \b
+    Examples:
+      amplifier settings dirs
+      amplifier settings dirs --allow ~/notes
+      amplifier settings dirs --deny ./secrets --project
+      amplifier settings dirs --remove ~/notes
+    """
+    for path in removed:
+        _remove_from_both(editor, path)
+    for path in allowed:
+        _add(editor, "allowed", path, as_json=False)
+    for path in denied:
+        _add(editor, "denied", path, as_json=False)
+    if as_json or not (removed or allowed or denied):
+        # A new `App` reads the settings as they are now.
+        _list_both(replace(editor, app=replace(editor.app)), as_json)
+
+
+def _remove_from_both(editor: SettingsEditor, path: str) -> None:
+    missing: list[SettingNotFoundError] = []
+    for word in _WORDS:
+        try:
+            _remove(editor, word, path, as_json=False)
+        except SettingNotFoundError as error:
+            missing.append(error)
+    if len(missing) == len(_WORDS):
+        raise missing[0]
+
+
+def _list_both(editor: SettingsEditor, as_json: bool) -> None:
+    found = {word: _listed(editor, word) for word in _WORDS}
+    if as_json:
+        print_json({"project": str(editor.app.project), **found})
+        return
+    rows = [(word, one["path"], one["scope"], one["where"]) for word in _WORDS for one in found[word]]
+    print_table(("", "FOLDER", "SCOPE", "SET BY"), [("allowed", editor.app.project, "always", "the project"), *rows])
+
+
+@click.group(name="allowed-dirs", cls=LazyGroup)
 def allowed_dirs() -> None:
     """Manage the folders that the file tool may write to.
 
@@ -31,7 +93,7 @@ def allowed_dirs() -> None:
     """
 
 
-@click.group(name="denied-dirs")
+@click.group(name="denied-dirs", cls=LazyGroup)
 def denied_dirs() -> None:
     """Manage the folders that the file tool must not write to.
 
@@ -126,7 +188,7 @@ def _remove(editor: SettingsEditor, word: Word, given: str, as_json: bool) -> No
         hint = did_you_mean(str(path), [item.path for item in listed]) if listed else f"no folders are {word}"
         if found:
             hint = f"{found[0].where} names it: add --scope {found[0].scope}"
-        raise SettingsError(f"{FOLDER.missing.format(name=path, word=word, scope=scope)}: {hint}")
+        raise SettingNotFoundError(f"{FOLDER.missing.format(name=path, word=word, scope=scope)}: {hint}")
     for text in texts:
         for setting in FOLDERS:
             editor.remove_item(setting.at({"word": word}), text)
@@ -136,9 +198,9 @@ def _remove(editor: SettingsEditor, word: Word, given: str, as_json: bool) -> No
 
 def _list(editor: SettingsEditor, word: Word, as_json: bool) -> None:
     app = editor.app
-    listed = [item for item in editor.folders(word) if editor.scope in (None, "session", item.scope)]
+    listed = _listed(editor, word)
     if as_json:
-        print_json([{**item._asdict(), "path": str(_absolute(app, item.path))} for item in listed])
+        print_json(listed)
         return
     if word == "allowed":
         app.inform(f"the project itself is always allowed: {app.project}")
@@ -146,8 +208,14 @@ def _list(editor: SettingsEditor, word: Word, as_json: bool) -> None:
         app.inform(f"settings name no {word} folders: `amplifier {word}-dirs add PATH` adds one")
         return
 
-    rows = [(_absolute(app, item.path), item.scope, item.where) for item in listed]
+    rows = [(item["path"], item["scope"], item["where"]) for item in listed]
     print_table(("FOLDER", "SCOPE", "SET BY"), rows)
+
+
+def _listed(editor: SettingsEditor, word: Word) -> list[dict[str, Any]]:
+    """Return the folders of a list as records; of one scope when one is named."""
+    listed = [item for item in editor.folders(word) if editor.scope in (None, "session", item.scope)]
+    return [{**item._asdict(), "path": str(_absolute(editor.app, item.path))} for item in listed]
 
 
 def _absolute(app: App, given: str) -> Path:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -19,6 +17,7 @@ from amplifier_app_cli import __version__, exits
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.version import first_party_versions
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.mcp.config import Found, State, find_servers
 from amplifier_app_cli.providers.known import all_key_names
 from amplifier_app_cli.providers.settings import environ_with_keys, options_of, provider_plan
 from amplifier_app_cli.ui.layout import folded, size_text, terminal_width
@@ -152,7 +151,11 @@ def _home(app: App) -> Iterator[Finding]:
 def _disk(app: App) -> Iterator[Finding]:
     free = shutil.disk_usage(_nearest(app.home.path)).free
     status: Literal["ok", "warn", "fail"] = "fail" if free < _TOO_LITTLE else "warn" if free < _LITTLE else "ok"
-    remedy = "" if status == "ok" else "make room: `amplifier session cleanup`, `amplifier reset --remove cache`"
+    remedy = (
+        ""
+        if status == "ok"
+        else "make room: `amplifier session remove --inactive 30`, `amplifier settings reset --remove cache`"
+    )
     yield Finding("disk", status, f"{size_text(free)} free at {_nearest(app.home.path)}", remedy)
 
 
@@ -271,26 +274,26 @@ def _provider(app: App) -> Iterator[Finding]:
 def _mcp(app: App) -> Iterator[Finding]:
     """Name the MCP servers that a run would start; none is started here."""
 
-    found = named_servers(app, provider_plan(app).plan)
+    found = find_servers(app, provider_plan(app).plan)
     for problem in found.problems:
         yield Finding("mcp", "warn", problem, "repair the file: what it names is not used")
-    if found.untrusted:
-        detail = f"not started, because the project is not trusted: {_listed(found.untrusted)}"
+    if untrusted := _listed(found, "untrusted"):
+        detail = f"not started, because the project is not trusted: {untrusted}"
         yield Finding("mcp", "warn", detail, "`amplifier trust` shows more")
-    if found.servers and not found.has_module:
+    servers = _listed(found, "enabled")
+    if servers and not found.has_module:
         remedy = "add the behaviour `amplifier:behaviors/mcp` to the bundle"
-        yield Finding("mcp", "warn", f"not used, because the bundle has no tool-mcp: {_listed(found.servers)}", remedy)
+        yield Finding("mcp", "warn", f"not used, because the bundle has no tool-mcp: {servers}", remedy)
     else:
-        yield Finding("mcp", "ok", _listed(found.servers) or "no servers")
+        yield Finding("mcp", "ok", servers or "no servers")
 
 
-def _listed(servers: dict[str, str]) -> str:
-    return ", ".join(f"{name} ({origin})" for name, origin in servers.items())
+def _listed(found: Found, state: State) -> str:
+    return ", ".join(f"{server.name} ({server.origin})" for server in found.servers if server.state == state)
 
 
 def _trust(app: App) -> Iterator[Finding]:
     from amplifier_foundation.trust.control_files import control_file_hashes
-    from amplifier_foundation.trust.store import TrustStore
 
     state = TrustStore(app.home).state(app.project)
     if state.problem is not None:
@@ -382,67 +385,3 @@ def _is_writable(folder: Path) -> bool:
             return True
     except OSError:
         return False
-
-
-_MODULE: Final = "tool-mcp"
-_VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
-#: Larger files are no config that a person has looked at; the module does not read them either.
-_LARGEST: Final = 1 << 20
-
-
-@dataclass
-class NamedServers:
-    """The named servers, each with file and line, and the errors in the files."""
-
-    servers: dict[str, str] = field(default_factory=dict)
-    #: Those of a project that is not trusted.
-    untrusted: dict[str, str] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    #: Whether the bundle has the module that would start them.
-    has_module: bool = False
-
-
-def named_servers(app: App, plan: Mapping[str, Any]) -> NamedServers:
-    """Return the servers that the user, the project, the environment and the bundle name, the later ones in place."""
-    found = NamedServers()
-    _take_file(found, found.servers, app.home.path / "mcp.json")
-    is_trusted = TrustStore(app.home).state(app.project).trusted
-    for path in (app.project / ".mcp.json", app.project / ".amplifier" / "mcp.json"):
-        _take_file(found, found.servers if is_trusted else found.untrusted, path)
-    if named := app.environ.get(_VARIABLE):
-        path = Path(named).expanduser()
-        if not path.exists():
-            found.problems.append(f"{path}: there is no such file; ${_VARIABLE} names it")
-        _take_file(found, found.servers, path)
-    for entry in plan.get("tools") or []:
-        if (entry.get("module") if isinstance(entry, dict) else entry) == _MODULE:
-            found.has_module = True
-            config = entry.get("config") if isinstance(entry, dict) else None
-            inline = config.get("servers") if isinstance(config, dict) else None
-            _take(found.servers, inline if isinstance(inline, dict) else {}, "the bundle")
-    return found
-
-
-def _take_file(found: NamedServers, servers: dict[str, str], path: Path) -> None:
-    if not path.is_file():
-        return
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise ValueError(f"it has more than {_LARGEST:,} bytes")
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
-        entries = document.get("mcpServers", document.get("servers")) if isinstance(document, dict) else None
-        if not isinstance(entries, dict):
-            raise ValueError("it must be an object with the key `mcpServers`, which holds an object of servers")
-    except (OSError, ValueError, RecursionError) as error:
-        found.problems.append(f"{path}: {error}")
-        return
-    _take(servers, entries, str(path))
-
-
-def _take(servers: dict[str, str], entries: Mapping[str, Any], origin: str) -> None:
-    """Replace earlier entries by later ones; a disabled entry removes the earlier one."""
-    for name, entry in entries.items():
-        servers.pop(name, None)
-        is_off = isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)
-        if not is_off:
-            servers[name] = origin

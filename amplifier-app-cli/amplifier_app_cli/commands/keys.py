@@ -8,16 +8,18 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.command_tree import LazyGroup
+from amplifier_app_cli.completion import KEY
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.providers.known import all_key_names
-from amplifier_app_cli.ui.records import json_option, print_list
+from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_app_cli.ui.say import complain
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeyStore, check_name
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def keys() -> None:
     """Store, list and remove API keys.
 
@@ -34,11 +36,12 @@ def keys() -> None:
 
 
 @keys.command(name="set")
-@click.argument("name")
+@click.argument("name", type=KEY)
 @click.argument("more", nargs=-1, metavar="")
 @click.option("--keyring", is_flag=True, help="Keep the value in the keyring of the system instead of the file.")
+@json_option
 @report_errors
-def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
+def set_(name: str, more: tuple[str, ...], keyring: bool, as_json: bool) -> None:
     """Store the key NAME.
 
     \b
@@ -60,6 +63,10 @@ def set_(name: str, more: tuple[str, ...], keyring: bool) -> None:
     store = app.key_store()
     store.set(name, read_secret(app, name), "keyring" if keyring else "file")
     app.warn(store.warnings)
+    if as_json:
+        print_json(
+            {"name": name, "where": "keyring" if keyring else "file", "file": None if keyring else str(store.path)}
+        )
     app.inform(f"{name} is stored in {'the keyring' if keyring else store.path}")
     if name in app.environ:
         app.inform(f"{name} is set in the environment too, which wins")
@@ -88,10 +95,11 @@ def list_(as_json: bool) -> None:
 
 
 @keys.command()
-@click.argument("name")
+@click.argument("name", type=KEY)
 @yes_option()
+@json_option
 @report_errors
-def remove(name: str, is_sure: bool) -> None:
+def remove(name: str, is_sure: bool, as_json: bool) -> None:
     """Remove the key NAME.
 
     \b
@@ -105,6 +113,8 @@ def remove(name: str, is_sure: bool) -> None:
     app.confirm(f"Remove {name}?", is_sure, f"give --yes to remove {name}")
     store.remove(name)
     app.warn(store.warnings)
+    if as_json:
+        print_json({"name": name, "removed": True})
     app.inform(f"{name} is removed")
     if name in app.environ:
         app.inform(f"{name} is still set in the environment")
@@ -133,4 +143,4 @@ def _require(app: App, name: str, store: KeyStore) -> None:
     check_name(name)
     hint = "it is in the environment, which this program does not change" if name in app.environ else ""
     hint = hint or (did_you_mean(name, names) if names else "no keys are stored")
-    sys.exit(complain(exits.FAILURE, f"no key {name!r} in {store.path}: {hint}"))
+    sys.exit(complain(exits.USAGE, f"no key {name!r} in {store.path}: {hint}"))

@@ -15,13 +15,15 @@ import click
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.children.log_tree import LogNode, lines_of, read_tree
+from amplifier_app_cli.completion import EVENT, SESSION
+from amplifier_app_cli.failures import exit_code_of
 from amplifier_app_cli.ui.layout import duration, single_line, summarize_input
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_text, print_json, print_json_line
 from amplifier_app_cli.ui.say import complain, show_warnings
 from amplifier_app_cli.ui.spending import price_text, usage_record
 from amplifier_app_cli.ui.streams import unwritten
-from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.paths import Home, current_project
 from amplifier_foundation.sessions.metadata import SessionSummary
 from amplifier_foundation.sessions.store import SessionStore
@@ -32,9 +34,11 @@ _SHOWN = 100
 
 
 @click.command()
-@click.argument("session", required=False)
+@click.argument("session", required=False, type=SESSION)
 @click.option("--json", "as_json", is_flag=True, help="Print the records as they are, one JSON object per line.")
-@click.option("-e", "--event", "events", multiple=True, help="Show only events of this name (may be repeated).")
+@click.option(
+    "-e", "--event", "events", multiple=True, type=EVENT, help="Show only events of this name (may be repeated)."
+)
 @click.option(
     "-t", "--tree", "as_tree", is_flag=True, help="Include the logs of all sessions that it started, in order."
 )
@@ -81,14 +85,27 @@ def logs(
         _print_tree(session, events, "brief" if is_brief else "nested" if is_nested else "lines" if as_json else "text")
         return
     folder = _session(session)[1].folder
+    seen: set[str] = set()
     try:
         for line in read_log(folder):
+            seen.add(line.event)
             if not events or line.event in events:
                 click.echo(_as_json(line) if as_json else _readable(line))
     except BrokenPipeError:
         raise  # click ends quietly: the reader has seen enough
     except OSError as error:
         _fail(_unprinted(error) or f"cannot read the log in {folder}: {error.strerror or error}")
+    _check_names(events, seen)
+
+
+def _check_names(events: tuple[str, ...], seen: set[str]) -> None:
+    """Exit with a usage error for a name that no event has: neither one of these logs nor one of the program."""
+    from amplifier_core.events import ALL_EVENTS
+
+    for event in events:
+        if event not in seen and event not in ALL_EVENTS:
+            hint = did_you_mean(event, sorted({*seen, *ALL_EVENTS}), "the log has " + ", ".join(sorted(seen)))
+            sys.exit(complain(exits.USAGE, f"unknown event {event!r}: {hint}"))
 
 
 def _verify(folder: Path, as_json: bool) -> None:
@@ -128,6 +145,8 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
         _fail(str(error))
     except OSError as error:
         _fail(_unprinted(error) or f"cannot read the logs below {found.folder}: {error.strerror or error}")
+    if events:
+        _check_names(events, {line.event for _, _, line in lines_of(top) if line is not None})
     current_app().warn(warnings_of(top))
 
 
@@ -136,7 +155,9 @@ def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:
         home, project = Home.find(), current_project()
         store = SessionStore(home)
         found = store.newest(project) if session is None else store.find(session, project)
-    except (FoundationError, OSError) as error:
+    except FoundationError as error:
+        sys.exit(complain(exit_code_of(error), str(error)))
+    except OSError as error:
         _fail(str(error))
     if found is None:
         _fail(f"no sessions in {home.sessions(project)}: run one first")

@@ -1,4 +1,4 @@
-"""`amplifier reset`: delete what the program keeps, by category, after having shown it."""
+"""`amplifier settings reset`: delete what the program keeps, by category, after having shown it."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def reset(
 
     \b
     Examples:
-      amplifier reset --remove cache
-      amplifier reset --preserve projects,keys --dry-run
-      amplifier reset --full --yes
+      amplifier settings reset --remove cache
+      amplifier settings reset --preserve projects,keys --dry-run
+      amplifier settings reset --full --yes
 
     CATS are categories with commas between them: projects, settings, keys, cache, registry, other. What a link in the
     home leads to is not deleted, only the link.

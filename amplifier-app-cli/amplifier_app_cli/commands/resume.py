@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.completion import BUNDLE, SESSION
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.run.command import (
     answer,
@@ -45,7 +46,9 @@ def _history_options(command: Function) -> Function:
         ),
         click.option("--full-history", is_flag=True, help="Show everything that was said before, in a chat."),
         click.option("--no-history", is_flag=True, help="Show nothing of what was said before, in a chat."),
-        click.option("-B", "--force-bundle", "bundle", help="Use this bundle instead of the recorded one."),
+        click.option(
+            "-B", "--force-bundle", "bundle", type=BUNDLE, help="Use this bundle instead of the recorded one."
+        ),
     ):
         command = option(command)
     return command
@@ -70,7 +73,7 @@ def continue_(prompt: str | None, **wishes: Any) -> None:
 
 
 @click.command()
-@click.argument("session", required=False)
+@click.argument("session", required=False, type=SESSION)
 @click.argument("prompt", required=False)
 @click.option(
     "-n", "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many sessions to choose from."

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.completion import BUNDLE, SESSION
 from amplifier_app_cli.run.command import (
     answer,
     converse,
@@ -21,8 +22,15 @@ from amplifier_app_cli.run.command import (
 
 @click.command()
 @click.argument("prompt", required=False)
-@click.option("-B", "--bundle", "bundle", help="Bundle to run: a name, a file, a folder or a source address.")
-@click.option("--resume", metavar="SESSION", help="Resume a session: its id, the beginning of its id, or its name.")
+@click.option(
+    "-B", "--bundle", "bundle", type=BUNDLE, help="Bundle to run: a name, a file, a folder or a source address."
+)
+@click.option(
+    "--resume",
+    metavar="SESSION",
+    type=SESSION,
+    help="Resume a session: its id, the beginning of its id, or its name.",
+)
 @click.option("--mode", type=click.Choice(["single", "chat"]), default="single", help="One answer, or a chat.")
 @click.option(
     "--image", "images", multiple=True, type=click.Path(path_type=Path), help="Image to send with the prompt."

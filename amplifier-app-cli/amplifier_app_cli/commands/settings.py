@@ -6,11 +6,13 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.command_tree import Entry, LazyGroup
+from amplifier_app_cli.completion import SETTING
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import SettingsEditor, report, scope_options
 from amplifier_app_cli.ui.plain import plain
@@ -18,12 +20,18 @@ from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.errors import DocumentError, did_you_mean
 from amplifier_foundation.settings.edit import Edit
-from amplifier_foundation.settings.scopes import SettingsError, find, leaves, parts_of
+from amplifier_foundation.settings.scopes import SettingNotFoundError, SettingsError, find, leaves, parts_of
 from amplifier_foundation.settings.secrets import masked
 from amplifier_foundation.settings.settings import SettingOrigin
 
+_COMMANDS: Final = {
+    "dirs": Entry("amplifier_app_cli.commands.dirs:dirs", "Show and change where the file tool may write."),
+    "reset": Entry("amplifier_app_cli.commands.reset:reset", "Delete what the program keeps in its home."),
+}
+_ALIASES: Final = {"explain": Entry(f"{__name__}:show"), "get": Entry(f"{__name__}:get")}
 
-@click.group()
+
+@click.group(cls=LazyGroup, entries=_COMMANDS, aliases=_ALIASES)
 def settings() -> None:
     """Show and change settings.
 
@@ -32,7 +40,8 @@ def settings() -> None:
       amplifier settings list
       amplifier settings set bundle.active minimal
       amplifier settings set config.providers.provider-mock.config.priority 10 --project
-      amplifier settings explain bundle.active
+      amplifier settings show bundle.active
+      amplifier settings dirs --allow ~/notes
 
     A key consists of names with dots between them; entries of module lists go by their id, else by their module; a name
     that contains a dot is put in double quotes: 'bundle.added."my.bundle"'. Later scopes win: user, project, local,
@@ -40,8 +49,8 @@ def settings() -> None:
     """
 
 
-@settings.command()
-@click.argument("key")
+@click.command()
+@click.argument("key", type=SETTING)
 @scope_options
 @json_option
 @report_errors
@@ -64,7 +73,7 @@ def get(key: str, editor: SettingsEditor, as_json: bool) -> None:
 
 
 @settings.command(name="set", context_settings={"ignore_unknown_options": True})  # a value may be -1
-@click.argument("key")
+@click.argument("key", type=SETTING)
 @click.argument("value")
 @click.option("--string", "is_text", is_flag=True, help="Take VALUE as text, even if it looks like a number.")
 @scope_options
@@ -93,7 +102,7 @@ def set_(key: str, value: str, is_text: bool, editor: SettingsEditor, as_json: b
 
 
 @settings.command()
-@click.argument("key")
+@click.argument("key", type=SETTING)
 @scope_options
 @json_option
 @report_errors
@@ -137,19 +146,19 @@ def list_(editor: SettingsEditor, as_json: bool) -> None:
 
 
 @settings.command()
-@click.argument("key", required=False)
+@click.argument("key", required=False, type=SETTING)
 @click.option("--session", metavar="ID", help="Include the settings of this session.")
 @json_option
 @report_errors
-def explain(key: str | None, session: str | None, as_json: bool) -> None:
-    """Show which file and line set KEY.
+def show(key: str | None, session: str | None, as_json: bool) -> None:
+    """Show the value of KEY, the file and line that set it, and the values that it replaced.
 
     \b
     Examples:
-      amplifier settings explain bundle.active
-      amplifier settings explain --json
+      amplifier settings show bundle.active
+      amplifier settings show --json
 
-    The values that it replaced are shown too. Without KEY, every setting is explained.
+    Without KEY, every setting is shown. `amplifier settings get KEY` prints the value alone, for scripts.
     """
     app = current_app()
     settings = SettingsEditor(app, session=session).settings
@@ -230,13 +239,13 @@ def _origins(editor: SettingsEditor) -> list[SettingOrigin]:
 
 
 def _found(key: str, parts: tuple[str, ...], data: dict[str, Any]) -> Any:
-    """Return the value at a key; raises SettingsError with a hint when it is not set."""
+    """Return the value at a key; raises SettingNotFoundError with a hint."""
     value = find(data, parts)
     if value is not None:
         return value
     known = dict.fromkeys(".".join(at[:length]) for at, _, _ in leaves(data) for length in range(1, len(at) + 1))
     hint = did_you_mean(key, list(known)) if known else "nothing is set at all"
-    raise SettingsError(f"{key} is not set: {hint}")
+    raise SettingNotFoundError(f"{key} is not set: {hint}")
 
 
 def _text(value: Any) -> str:

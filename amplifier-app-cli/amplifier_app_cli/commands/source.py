@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import click
 
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.command_tree import LazyGroup
 from amplifier_app_cli.commands.bundle.compose import compose_bundle, known_bundles
 from amplifier_app_cli.commands.bundle.show import safe
 from amplifier_app_cli.commands.module.add import written_source
@@ -17,7 +18,7 @@ from amplifier_app_cli.settings_editor import SOURCE, SettingsEditor, scope_opti
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_foundation.errors import FoundationError, did_you_mean
-from amplifier_foundation.settings.scopes import SettingsError
+from amplifier_foundation.settings.scopes import SettingNotFoundError
 from amplifier_foundation.sources.module_resolver import find_module_folder
 from amplifier_foundation.sources.uri import without_secrets
 
@@ -43,7 +44,7 @@ def _kind_options(command: Any) -> Any:
     return click.option("--module", "is_module", is_flag=True, help="ID is a module.")(command)
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def source() -> None:
     """Override where modules and bundles come from.
 
@@ -120,7 +121,7 @@ def show(name: str, as_json: bool) -> None:
     app = current_app()
     places = [{**place, "source": safe("source", place["source"])} for place in _places(app, name)]
     if not places:
-        raise SettingsError(f"unknown source of {name!r}{_near(app, name)}")
+        raise SettingNotFoundError(f"unknown source of {name!r}{_near(app, name)}")
     if as_json:
         print_json({"id": name, "places": places})
         return

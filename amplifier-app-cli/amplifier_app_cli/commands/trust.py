@@ -190,7 +190,7 @@ def _revoke(app: App, store: TrustStore, folder: Path, as_json: bool) -> None:
         app.inform(f"{folder} is no longer trusted")
         return
 
-    sys.exit(complain(exits.FAILURE, f"{folder} was not trusted: `amplifier trust --list` prints what is"))
+    sys.exit(complain(exits.USAGE, f"{folder} was not trusted: `amplifier trust --list` prints what is"))
 
 
 def _list(store: TrustStore, as_json: bool) -> None:

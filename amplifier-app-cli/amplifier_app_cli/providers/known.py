@@ -135,9 +135,9 @@ def how_to_get(module: str) -> str:
     if known_provider(module) is not None:
         return (
             f"{module} is not installed: it is a part of the program, so install that again, "
-            f"or name a source of your own (`amplifier source add {module} URI --module`)"
+            f"or name a source of your own (`amplifier settings set sources.modules.{module} URI`)"
         )
-    return f"{module} is not installed: name a source for it (`amplifier source add {module} URI --module`)"
+    return f"{module} is not installed: name a source for it (`amplifier settings set sources.modules.{module} URI`)"
 
 
 def all_key_names() -> tuple[str, ...]:

@@ -69,7 +69,7 @@ async def provider_brought_up(app: App, name: str | None) -> AsyncIterator[tuple
     release = hold(prepared.modules.values(), prepared.project)
     try:
         await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules))
-        with _warnings_held() as warned:
+        with warnings_held() as warned:
             await session.initialize()
             if failures and (reasons := _own_words(warned, choice.module)):
                 warned.clear()
@@ -119,7 +119,7 @@ class _Holder(logging.Handler):
 
 
 @contextmanager
-def _warnings_held() -> Iterator[list[logging.LogRecord]]:
+def warnings_held() -> Iterator[list[logging.LogRecord]]:
     """Yield the list that warnings go to meanwhile; those that are left in it are shown afterwards."""
     root = logging.getLogger()
     shown, holder = root.handlers[:], _Holder(logging.WARNING)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_app_cli.completion import MODEL, PROVIDER
 from amplifier_app_cli.run.standard_input import read_piped
 from amplifier_app_cli.session_request import SessionRequest
 
@@ -41,8 +42,15 @@ def _check_rules(context: click.Context, option: click.Parameter, texts: tuple[s
 
 
 _OPTIONS = (
-    click.option("-p", "--provider", help="Provider that answers: a name of the bundle's or settings' list."),
-    click.option("-m", "--model", help="Model that answers; without --provider, the provider that serves it is found."),
+    click.option(
+        "-p", "--provider", type=PROVIDER, help="Provider that answers: a name of the bundle's or settings' list."
+    ),
+    click.option(
+        "-m",
+        "--model",
+        type=MODEL,
+        help="Model that answers; without --provider, the provider that serves it is found.",
+    ),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
     click.option(
         "--output-schema",

@@ -84,7 +84,7 @@ def test_show_hides_secrets_and_escapes(run: Run, desk: Path) -> None:
 def test_unknown_agent_gets_a_hint(run: Run) -> None:
     """A slip in the name is an error with the nearest name."""
     result = run("show", "amplifier:explorr")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "did you mean 'amplifier:explorer'?" in result.stderr
 
 
@@ -93,7 +93,7 @@ def test_short_name_is_enough(run: Run) -> None:
     short, whole = (run("show", name, "--format", "json").stdout for name in ("explorer", "amplifier:explorer"))
     assert json.loads(short) == json.loads(whole)
     result = run("show", "explorr")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "did you mean 'explorer'?" in result.stderr
 
 

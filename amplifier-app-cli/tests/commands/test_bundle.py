@@ -125,7 +125,7 @@ def test_unreadable_registry_is_reported(run: Run, home: Home) -> None:
     result = run("list")
     assert result.exit_code == 0
     assert "registry" in result.stderr
-    assert run("remove", "nothing").exit_code == 1
+    assert run("remove", "nothing").exit_code == 2
     assert home.registry.read_text(encoding="utf-8") == "{"
 
 
@@ -167,7 +167,7 @@ def test_two_scopes_are_refused(run: Run, home: Home) -> None:
 def test_use_refuses_what_cannot_be_composed(run: Run, project: Path, home: Home) -> None:
     """An unknown name and a broken file are not chosen; the name gets a hint."""
     result = run("use", "minmal")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "did you mean 'minimal'?" in result.stderr
     _write(project / "bad.yaml", "bundel: {name: bad}\n")
     assert run("use", "./bad.yaml").exit_code == 1
@@ -239,7 +239,7 @@ def test_add_refuses_what_is_no_name(run: Run, tmp_path: Path, name: str) -> Non
 def test_add_refuses_what_is_no_bundle(run: Run, tmp_path: Path, home: Home) -> None:
     """Only what can be composed gets a name."""
     result = run("add", str(tmp_path / "nothing"), "-n", "thing")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert not home.settings.exists()
 
 
@@ -251,7 +251,7 @@ def test_app_bundle_is_part_of_every_session(run: Run, project: Path) -> None:
         "extra": True
     }
     assert _rows(run)["extra"]["app"]
-    assert run("remove", "extra", "--app").exit_code == 1
+    assert run("remove", "extra", "--app").exit_code == 2
     assert run("remove", "extra", "--app", "--project").exit_code == 0
     assert not _rows(run)["extra"]["app"]
     assert "metadata" not in json.loads(run("show", "minimal", "--format", "json").stdout)["plan"]["session"]
@@ -269,7 +269,7 @@ def test_remove_forgets_names_and_never_files(run: Run, home: Home) -> None:
         ("gvn", "gvn"),
     ):
         result = run("remove", name)
-        assert result.exit_code == 1, name
+        assert result.exit_code == 2, name
         assert said in result.stderr
 
 
@@ -284,5 +284,5 @@ def test_removed_bundle_that_is_still_chosen_is_reported(run: Run, tmp_path: Pat
 def test_errors_are_json_too(run: Run) -> None:
     """A program that reads JSON gets the error as JSON."""
     result = run("show", "nothing", "--format", "json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert json.loads(result.stdout)["code"] == "bundle_not_found"

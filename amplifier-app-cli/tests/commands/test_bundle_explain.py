@@ -103,7 +103,7 @@ def test_key_limits_what_is_explained(run: Run) -> None:
     assert set(_explained(run, "--key", "session.context.module")) == {"session.context.module"}
     for wrong in ("sess", "sesion"):
         result = run("explain", "--key", wrong)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "did you mean 'session'?" in result.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from amplifier_app_cli.commands.completion import completion_script, install_completion
+from amplifier_app_cli.main import main
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -86,6 +89,75 @@ def test_what_shells_are_offered(
         assert set(lines[1::3]) == offered
     else:
         assert {said.partition(",")[2].partition("\t")[0] for said in lines} == offered
+
+
+@pytest.fixture
+def completed(project: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[str]]:
+    """Return a function that gives the values which complete a line in bash, in the project."""
+    home = Path(environment["HOME"]) / ".amplifier"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("AMPLIFIER_HOME", str(home))
+    monkeypatch.chdir(project)
+
+    def complete(line: str) -> set[str]:
+        *words, last = line.split(" ")
+        found = ShellComplete(main, {}, "amplifier", "_AMPLIFIER_COMPLETE").get_completions(words[1:], last)
+        return {item.value for item in found}
+
+    return complete
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("amplifier bundle show mini", {"minimal"}),
+        ("amplifier run --bundle mini", {"minimal"}),
+        ("amplifier run -p ollam", {"ollama"}),
+        ("amplifier provider test ollam", {"ollama"}),
+        ("amplifier logs -e tool:po", {"tool:post"}),
+        ("amplifier module show tool-mc", {"tool-mcp"}),
+        ("amplifier keys set OPENAI", {"OPENAI_API_KEY"}),
+        ("amplifier settings get bundle.act", set()),
+        ("amplifier mcp show x", set()),
+        ("amplifier ver", {"version"}),
+        ("amplifier bundle us", set()),
+    ],
+)
+def test_values(completed: Callable[[str], set[str]], line: str, offered: set[str]) -> None:
+    """Names are completed where a command takes one; hidden names of commands are not."""
+    assert completed(line) == offered
+
+
+def test_values_of_the_user(completed: Callable[[str], set[str]], project: Path, amplifier: Amplifier) -> None:
+    """Sessions are completed by id and name, models and settings from what was used and set, servers from files."""
+    home = Path(os.environ["AMPLIFIER_HOME"])
+    assert amplifier("run", "hello", "--bundle", "minimal", "-p", "mock", AMPLIFIER_HOME=str(home)).returncode == 0
+    (session,) = (home / "projects").glob("*/sessions/*")
+    amplifier("session", "rename", session.name, "parser", AMPLIFIER_HOME=str(home))
+    providers = "config: {providers: [{module: provider-mock, id: lab, config: {default_model: lab-1}}]}"
+    (home / "settings.yaml").write_text(providers, encoding="utf-8")
+    (home / "mcp.json").write_text('{"mcpServers": {"notes": {"command": "x"}}}', encoding="utf-8")
+    assert completed(f"amplifier session show {session.name[:4]}") == {session.name}
+    assert completed("amplifier resume pars") == {"parser"}
+    assert completed("amplifier run --model lab") == {"lab-1"}
+    assert completed("amplifier run --provider la") == {"lab"}
+    assert completed("amplifier mcp test n") == {"notes"}
+    assert completed("amplifier settings show config.providers.l") >= {"config.providers.lab.config.default_model"}
+
+
+def test_agents_are_completed(completed: Callable[[str], set[str]]) -> None:
+    """The agents of the bundle that runs here are completed."""
+    assert "amplifier:explorer" in completed("amplifier agents show amplifier:ex")
+
+
+def test_completion_is_silent(
+    completed: Callable[[str], set[str]], project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be read is not completed, and nothing is printed into the line."""
+    (Path(os.environ["AMPLIFIER_HOME"]) / "settings.yaml").write_text("bundle: [", encoding="utf-8")
+    assert completed("amplifier agents show x") == set()
+    assert completed("amplifier settings get b") == set()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_bash_completes_commands(project: Path, environment: dict[str, str], installed: Path) -> None:

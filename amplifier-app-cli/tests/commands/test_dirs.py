@@ -102,10 +102,10 @@ def test_remove_says_where_it_is(run: Run) -> None:
     """A folder of another scope is not removed, and the error says which scope has it; an unknown one gets a hint."""
     run("denied", "add", "secrets", "--project")
     other = run("denied", "remove", "secrets")
-    assert other.exit_code == 1
+    assert other.exit_code == 2
     assert "--scope project" in other.stderr
     unknown = run("denied", "remove", "secretz", "--project")
-    assert unknown.exit_code == 1
+    assert unknown.exit_code == 2
     assert "secrets" in unknown.stderr
 
 

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from amplifier_app_cli.app import App
-from amplifier_app_cli.commands.doctor import doctor, named_servers
+from amplifier_app_cli.commands.doctor import doctor
+from amplifier_app_cli.mcp.config import find_servers
 from amplifier_foundation.paths import Home
 from amplifier_foundation.trust.store import TrustStore
 
@@ -76,10 +77,12 @@ def test_all_places(home: Path, project: Path, tmp_path: Path, monkeypatch: pyte
     _write(tmp_path / "more.json", "more", "notes")
     monkeypatch.setenv("AMPLIFIER_MCP_CONFIG", str(tmp_path / "more.json"))
     TrustStore(Home.find()).trust(project)
-    found = named_servers(App(), _PLAN)
+    found = find_servers(App(), _PLAN)
     more = str(tmp_path / "more.json")
-    assert found.servers == {"theirs": f"{project}/.mcp.json", "more": more, "notes": more, "inline": "the bundle"}
-    assert (found.untrusted, found.problems, found.has_module) == ({}, [], True)
+    used = {server.name: server.origin for server in found.servers if server.state == "enabled"}
+    assert used == {"theirs": f"{project}/.mcp.json", "more": more, "notes": more, "inline": "the bundle"}
+    assert found.named("gone").state == "disabled"
+    assert (found.problems, found.has_module) == ((), True)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 1}', "[" * 100_000, " " * (1 << 21)])

@@ -132,7 +132,7 @@ def test_keys_that_are_there(run: Run, home: Path, monkeypatch: pytest.MonkeyPat
 
 def test_bundle_that_is_none(run: Run, home: Path) -> None:
     """A bundle that cannot be composed is not chosen."""
-    assert run("--bundle", "none-such", "--yes").exit_code == 1
+    assert run("--bundle", "none-such", "--yes").exit_code == 2
     assert not (home / "settings.yaml").exists()
 
 

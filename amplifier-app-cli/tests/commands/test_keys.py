@@ -121,11 +121,11 @@ def test_remove(run: Run, home: Path) -> None:
     assert "--yes" in refused.stderr
     assert SECRET in (home / "keys.env").read_text()
     unknown = run("remove", "MY_KEI", "--yes")
-    assert unknown.exit_code == 1
+    assert unknown.exit_code == 2
     assert "did you mean 'MY_KEY'" in unknown.stderr
     assert run("remove", "MY_KEY", "--yes").exit_code == 0
     assert SECRET not in (home / "keys.env").read_text()
-    assert run("remove", "MY_KEY", "--yes").exit_code == 1
+    assert run("remove", "MY_KEY", "--yes").exit_code == 2
 
 
 def test_malformed_file_is_reported_without_its_content(run: Run, home: Path) -> None:

@@ -88,7 +88,7 @@ def test_broken_bundle_does_not_hide_what_is_installed(run: Run, project: Path) 
     assert result.exit_code == 0
     assert "loop-basic" in result.stdout
     assert "nothing" in result.stderr
-    assert run("current").exit_code == 1
+    assert run("current").exit_code == 2
 
 
 def test_current_has_the_plan_alone(run: Run) -> None:
@@ -122,7 +122,7 @@ def test_show_lists_the_config_keys(run: Run) -> None:
 def test_unknown_module_gets_a_hint(run: Run) -> None:
     """A slip is an error with the nearest id."""
     result = run("show", "provider-mok")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "did you mean 'provider-mock'?" in result.stderr
 
 
@@ -134,7 +134,7 @@ def test_added_module_is_in_the_plan_until_it_is_removed(run: Run) -> None:
     assert "--scope user" in run("remove", "hooks-streaming-ui", "--project").stderr
     assert run("remove", "hooks-streaming-ui").exit_code == 0
     assert "hooks-streaming-ui" not in _listed(run, "current")
-    assert run("remove", "hooks-streaming-ui").exit_code == 1
+    assert run("remove", "hooks-streaming-ui").exit_code == 2
 
 
 def test_added_source_replaces_the_earlier_one(run: Run, census: Path, project: Path) -> None:

@@ -166,7 +166,7 @@ def test_other_providers(run: Run) -> None:
     missing = run("mock", "gemini")
     assert missing.exit_code == 2
     assert "provider-mock is installed" in missing.stderr
-    assert "amplifier source add provider-gemini" in missing.stderr
+    assert "amplifier settings set sources.modules.provider-gemini" in missing.stderr
     assert "did you mean 'openai'" in run("openia").stderr
     assert run().exit_code == 2
 

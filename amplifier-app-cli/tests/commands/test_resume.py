@@ -68,7 +68,7 @@ def test_several_sessions_could_be_meant(amplifier: Amplifier, project: Path) ->
     for metadata in project.parent.rglob("metadata.json"):  # as two programs may have named them
         metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "name": "twin"}))
     result = amplifier("run", "--resume", "twin", "again", "--output-format", "json")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert json.loads(result.stdout)["error_type"] == "session_ambiguous"
     assert all(session in result.stderr for session in sessions)
     assert [len(_prompts(amplifier, session)) for session in sessions] == [1, 1]
@@ -77,7 +77,7 @@ def test_several_sessions_could_be_meant(amplifier: Amplifier, project: Path) ->
 def test_nothing_to_go_on_with(amplifier: Amplifier) -> None:
     """Without a session, or without a terminal to choose one at, the program says what to do."""
     assert "amplifier run" in amplifier("continue", "x").stderr
-    assert amplifier("resume", "nothing", "x").returncode == 1
+    assert amplifier("resume", "nothing", "x").returncode == 2
     _run(amplifier)
     asked = amplifier("resume", stdin="a prompt")
     assert asked.returncode == 2

@@ -52,7 +52,7 @@ def test_set_get_unset(run: Run, home: Path) -> None:
     assert run("get", "bundle.active").stdout == "minimal\n"
     assert run("unset", "bundle.active").exit_code == 0
     gone = run("get", "bundle.active")
-    assert (gone.exit_code, gone.stdout) == (1, "")
+    assert (gone.exit_code, gone.stdout) == (2, "")
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_settings_of_one_session(amplifier: Amplifier, environment: dict[str, st
     assert amplifier("settings", "set", "bundle.active", "minimal", "--session", start).returncode == 0
     assert (folder / "settings.yaml").exists()
     assert amplifier("settings", "get", "bundle.active", "--session", start).stdout == "minimal\n"
-    assert amplifier("settings", "get", "bundle.active").returncode == 1
+    assert amplifier("settings", "get", "bundle.active").returncode == 2
     assert amplifier("settings", "set", "bundle.active", "x", "--scope", "session").returncode == 2
-    assert amplifier("settings", "set", "bundle.active", "x", "--session", "none-such").returncode == 1
+    assert amplifier("settings", "set", "bundle.active", "x", "--session", "none-such").returncode == 2
 
 
 def test_two_scopes_at_once(run: Run) -> None:

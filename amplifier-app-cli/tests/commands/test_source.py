@@ -101,7 +101,7 @@ def test_remove_takes_one_scope_back(run: Run) -> None:
     """Removing says which scope has an entry that this one has not, and hints at a name nearby."""
     run("add", "tool-x", "./modules/tool-x", "--project")
     result = run("remove", "tool-x")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "--scope project" in result.stderr
     assert "did you mean 'tool-x'?" in run("remove", "tool-xx").stderr
     assert run("remove", "tool-x", "--project").exit_code == 0
@@ -110,4 +110,4 @@ def test_remove_takes_one_scope_back(run: Run) -> None:
 
 def test_unknown_name_is_an_error(run: Run) -> None:
     """What nothing speaks of has no source to show."""
-    assert run("show", "nothing").exit_code == 1
+    assert run("show", "nothing").exit_code == 2

@@ -214,14 +214,14 @@ def test_person_at_the_terminal_is_asked(
 
 
 def test_failures_have_a_message_and_exit_code(amplifier: Amplifier) -> None:
-    """A tool that fails, one that crashes and one that is not there end with 1 and say why."""
-    for arguments, said in (
-        (("needy",), "census needs a path"),
-        (("crash", "path=."), "the disk is on fire"),
-        (("cenus", "path=."), "did you mean 'census'?"),
+    """A tool that fails and one that crashes end with 1, an unknown one with 2, and say why."""
+    for arguments, code, said in (
+        (("needy",), 1, "census needs a path"),
+        (("crash", "path=."), 1, "the disk is on fire"),
+        (("cenus", "path=."), 2, "did you mean 'census'?"),
     ):
         result = amplifier("tool", "invoke", *arguments)
-        assert result.returncode == 1, arguments
+        assert result.returncode == code, arguments
         assert result.stdout == ""
         assert said in result.stderr
 

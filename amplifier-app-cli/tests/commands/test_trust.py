@@ -125,7 +125,7 @@ def test_list_and_revoke(run: Run, named: Path) -> None:
     assert (record["state"], record["changed"]) == ("changed", ["bundle.yaml"])
     assert str(named) in run("--list").stdout
     assert run("--revoke").exit_code == 0
-    assert run("--revoke").exit_code == 1
+    assert run("--revoke").exit_code == 2
     assert run("--revoke", "--list").exit_code == 2
 
 

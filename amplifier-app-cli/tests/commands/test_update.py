@@ -213,7 +213,7 @@ def test_module_update_leaves_bundles_alone(amplifier: Amplifier, team: _Team) -
     assert _answer(amplifier) == "2"
     assert _json(amplifier("bundle", "current", "--format", "json"))["version"] == "1.0.0"
     result = amplifier("module", "update", "tool-wbe")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "did you mean 'tool-tides'?" in result.stderr
 
 

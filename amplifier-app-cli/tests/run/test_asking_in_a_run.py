@@ -210,7 +210,7 @@ def test_always(ask: Callable[..., Terminal], project: Path, events: Callable[..
     remembered = events("policy:remembered")
     assert {data["scope"] for data in remembered} == {"session"}
     assert f"a = allow for this session: {remembered[0]['rule']}\n    and: {remembered[1]['rule']}\n" in terminal.text
-    assert all(f"amplifier policy revoke {data['rule_id']}" in terminal.text for data in remembered)
+    assert all(f"amplifier policy remove {data['rule_id']}" in terminal.text for data in remembered)
     granted = events("approval:granted")
     assert [data["source"] for data in granted] == ["approval_system", "rules"]
     assert [data["answered_by"]["kind"] for data in granted] == ["person", "remembered"]

@@ -20,9 +20,10 @@ def test_zero_for_an_answer(amplifier: Amplifier, scripted: Scripted) -> None:
     assert amplifier("run", "go", "--bundle", scripted("turns: [{text: Sure}]")).returncode == 0
 
 
-def test_one_for_a_failure(amplifier: Amplifier) -> None:
+def test_one_for_a_failure(amplifier: Amplifier, project: Path) -> None:
     """1: something of the user's cannot be used."""
-    assert amplifier("run", "go", "--bundle", "nowhere.yaml").returncode == 1
+    (project / "broken.yaml").write_text("bundle: [", encoding="utf-8")
+    assert amplifier("run", "go", "--bundle", "./broken.yaml").returncode == 1
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,18 @@ def test_one_for_a_failure(amplifier: Amplifier) -> None:
         ("run", "go", "--mode", "chat"),
         ("run", "go", "-m", "some-model"),
         ("run", "go", "-p", "nonsense"),
+        ("run", "go", "--bundle", "nowhere.yaml"),
+        ("run", "go", "--bundle", "no-such-bundle"),
+        ("run", "go", "--resume", "no-such-session"),
+        ("logs", "no-such-session"),
+        ("session", "show", "no-such-session"),
+        ("bundle", "show", "no-such-bundle"),
+        ("provider", "test", "no-such-provider"),
+        ("agents", "show", "no-such-agent"),
+        ("module", "show", "no-such-module"),
+        ("mcp", "show", "no-such-server"),
+        ("policy", "remove", "no-such-rule"),
+        ("settings", "get", "no-such-setting"),
         ("run", ""),
         ("fly",),
         ("routing", "list"),
@@ -98,6 +111,25 @@ def test_five_for_a_limit(
     scripted("turns: [{text: There.}]", echo)
     again = amplifier("run", "--resume", last["session_id"], "go on", "--quiet")
     assert (again.returncode, again.stdout) == (0, "There.\n"), again.stderr
+
+
+def test_five_for_a_loop(amplifier: Amplifier, scripted: Scripted, echo: str) -> None:
+    """5: the loop guard stopped a model that made the same call over and over; the answer says so."""
+    bundle = scripted(f"turns: [{', '.join([CALL] * 20)}, {{text: Done}}]", echo)
+    result = amplifier("run", "go", "--bundle", bundle, "--json")
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert (result.returncode, last["exit_code"], last["status"]) == (5, 5, "incomplete"), result.stderr
+    assert "Stopped: the same calls (echo)" in last["response"]
+
+
+def test_six_for_a_required_server(amplifier: Amplifier, scripted: Scripted) -> None:
+    """6: an MCP server that the session requires is missing, so the model is never asked."""
+    server = "{command: no-such-program, required: true}"
+    tools = f"tools:\n  - {{module: tool-mcp, config: {{servers: {{notes: {server}}}, retry: {{attempts: 1}}}}}}\n"
+    result = amplifier("run", "go", "--bundle", scripted("turns: [{text: unreachable}]", tools), "--json")
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert (result.returncode, last["error_type"]) == (6, "mcp_server_missing"), result.stderr
+    assert "there is no program 'no-such-program'" in last["error"]
 
 
 def test_six_for_modules(amplifier: Amplifier, project: Path, scripted: Scripted) -> None:

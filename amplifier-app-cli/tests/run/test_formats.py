@@ -82,8 +82,8 @@ def test_stream_of_an_answer(amplifier: Amplifier, scripted: Scripted, echo: str
 @pytest.mark.parametrize(
     ("arguments", "code", "error_type"),
     [
-        (("--bundle", "nowhere.yaml"), 1, None),
-        (("--resume", "nothing"), 1, "session_not_found"),
+        (("--bundle", "nowhere.yaml"), 2, None),
+        (("--resume", "nothing"), 2, "session_not_found"),
         (("--model", "m"), 2, "model_unknown"),
         (("--image", "nothing.png"), 2, "image_invalid"),
         (("--provider", "nonsense"), 2, "provider_unknown"),

@@ -102,6 +102,12 @@ def resolve_agents(
     return definitions
 
 
+class AgentNotFoundError(AgentError):
+    """A bundle has no agent of that name."""
+
+    code = "agent_not_found"
+
+
 class _NoAgentError(AgentError):
     """There is neither a file nor an inline definition."""
 

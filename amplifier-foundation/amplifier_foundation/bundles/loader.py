@@ -106,7 +106,7 @@ class BundleLoader:
         place = root / path
         found = existing_file(place)
         if found is None:
-            raise BundleNotFoundError(f"there is none of {tried_files(place)}")
+            raise BundleNotFoundError(f"no bundle at {place}: tried {tried_files(place)}")
         limit = brought_by.limit if brought_by is not None else root
         if not is_inside(found, limit):
             raise BundleError(f"{found} lies outside of {limit}")
@@ -122,7 +122,7 @@ class BundleLoader:
             # The error for a folder without a bundle, or for a file that is not one, says more than that it is missing.
             found = find_bundle_file(place) if os.path.exists(place) else None
         if found is None:
-            raise BundleNotFoundError(f"there is none of {tried_files(place)}")
+            raise BundleNotFoundError(f"no bundle at {place}: tried {tried_files(place)}")
         if ".." in found.parts:
             found = found.resolve()
         if parent is not None and parent.owner == "fetched" and not text.startswith(("/", "~/")):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from amplifier_foundation.trust.store import Trust
 
 MemoryScope = Literal["session", "local", "user"]
+#: Where commands write rules of people: `project` is the file that all who work on a project share.
+FileScope = Literal["user", "project", "local"]
 
 #: The prefix of a remembered rule's reason, which distinguishes it from a rule that a person wrote.
 _MARK: Final = "remembered "
@@ -64,12 +66,14 @@ class RememberedRules:
         self.project = project
         self.session = session
 
-    def file(self, scope: MemoryScope) -> Path:
+    def file(self, scope: MemoryScope | FileScope) -> Path:
         """Return where decisions of a scope are kept; raise RememberError for the session scope without a session."""
         if scope == "user":
             return self.home.path / POLICY_FILE
         if scope == "local":
             return self.project / ".amplifier" / LOCAL_POLICY_FILE
+        if scope == "project":
+            return self.project / ".amplifier" / POLICY_FILE
         if scope != "session":
             raise RememberError(f"{scope!r} is not a scope: use {', '.join(get_args(MemoryScope))}")
         if self.session is None:
@@ -84,6 +88,8 @@ class RememberedRules:
         is trusted stays so. Raises RememberError for a rule that would not count in an untrusted project, and
         PolicyFileError when the file cannot be changed.
         """
+        if scope not in get_args(MemoryScope):
+            raise RememberError(f"{scope!r} is no scope: use {', '.join(get_args(MemoryScope))}")
         file = self.file(scope)
         trust = self._checked_trust(rules) if scope == "local" else None
         known = {_said(each.rule): each for each in self._in_file(file, scope)}
@@ -120,6 +126,29 @@ class RememberedRules:
         self._accept(one.file, trust)
         return one
 
+    def write(self, rule: Rule, scope: FileScope) -> bool:
+        """Write a rule of the user's own into the policy file of a scope; return whether the file changed.
+
+        Comments stay, and a rule that the file has already is not written again. Raises as `remember` does.
+        """
+        trust = self._checked_trust([rule]) if scope != "user" else None
+        file, wanted = self.file(scope), scoped(rule, scope, self.project)
+        known = read_policy_file(file, scope)
+        if known is not None and any(_said(one) == _said(wanted) for one in known.rules):
+            return False
+        append_rules(file, [rule_entry(wanted)])
+        self._accept(file, trust)
+        return True
+
+    def erase(self, rule: Rule, scope: FileScope) -> bool:
+        """Remove a rule from the policy file of a scope, by hand or by a command; return whether the file had it."""
+        trust = self._trust() if scope != "user" else None
+        file, meant = self.file(scope), _said(scoped(rule, scope, self.project))
+        was_there = remove_rule(file, lambda entry: _is_saying(entry, meant))
+        if was_there:
+            self._accept(file, trust)
+        return was_there
+
     def _session_files(self) -> Iterator[Path]:
         folders = {path.parent for path in self.home.sessions(self.project).glob(f"*/{POLICY_FILE}")}
         if self.session is not None:
@@ -139,7 +168,7 @@ class RememberedRules:
             why = f"is not trusted any more ({', '.join(trust.changed)} changed)" if trust.changed else "is not trusted"
             raise RememberError(
                 f"{self.project} {why}, so that what its files allow does not count: run `amplifier trust` first, or "
-                "remember it for the session or for you (user)"
+                "keep the rule for the session or for you (user)"
             )
         return trust
 
@@ -186,10 +215,20 @@ def _said(rule: Rule) -> tuple[Any, ...]:
 
 
 def _is_entry_of(entry: Any, remembered: RememberedRule) -> bool:
+    rule = _rule_of(entry)
+    return rule is not None and _id(remembered.file, rule) == remembered.id
+
+
+def _is_saying(entry: Any, said: tuple[Any, ...]) -> bool:
+    rule = _rule_of(entry)
+    return rule is not None and _said(rule) == said
+
+
+def _rule_of(entry: Any) -> Rule | None:
     from amplifier_kit.guard.policy.rule_parser import parse_rules
 
     rules, problems = parse_rules([entry], lambda index, key: "")
-    return not problems and _id(remembered.file, rules[0]) == remembered.id
+    return None if problems else rules[0]
 
 
 def _id(file: Path, rule: Rule) -> str:

@@ -34,6 +34,12 @@ class SettingsError(FoundationError):
     code: ClassVar[str] = "settings_invalid"
 
 
+class SettingNotFoundError(SettingsError):
+    """Something is not set that is to be read or removed."""
+
+    code = "setting_not_found"
+
+
 def parse_scope(text: str) -> Scope:
     """Return the scope called `text`; raises SettingsError with a hint for an unknown one."""
     named: dict[str, Scope] = {scope: scope for scope in SCOPES} | _ALIASES

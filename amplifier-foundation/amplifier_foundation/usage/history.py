@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -58,16 +58,20 @@ def record_of(line: LogLine) -> UsageRecord | None:
     return UsageRecord.of_response({"error": line.error, **line.data, **facts})
 
 
-def logged_usage(folder: Path, until: str = "") -> UsageRecord:
-    """Return what a session used by its log, without its children; with `until`, before that time. Raises OSError."""
+def logged_answers(folder: Path) -> Iterator[tuple[int | None, UsageRecord]]:
+    """Yield time, in milliseconds, and usage of every answer to a session by its log. Raises OSError."""
     from amplifier_kit.log.reader import read_log
 
+    for line in read_log(folder, on_torn=lambda torn: None, only=LLM_RESPONSE.encode()):
+        if (used := record_of(line)) is not None:
+            yield milliseconds(line.ts), used
+
+
+def logged_usage(folder: Path, until: str = "") -> UsageRecord:
+    """Return what a session used by its log, without its children; with `until`, before that time. Raises OSError."""
     end = milliseconds(until)
     total = UsageRecord()
-    for line in read_log(folder, on_torn=lambda torn: None):
-        if (used := record_of(line)) is None:
-            continue
-        at = milliseconds(line.ts) if end is not None else None
+    for at, used in logged_answers(folder):
         if end is None or at is None or at < end:
             total += used
     return total

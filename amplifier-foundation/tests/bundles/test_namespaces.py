@@ -37,7 +37,7 @@ async def test_own_namespace_with_every_file_name(place: Any, ending: str) -> No
         place.write(f"project/behaviors/x{ending}", "---\nsession: {found: yes}\n" + "---\n" * ending.endswith(".md"))
         assert (await place.loader().load(".")).session == {"found": True}
     else:
-        with pytest.raises(IncludeError, match=r"bundle\.md:3: the include 'mine:behaviors/x'.*there is none of"):
+        with pytest.raises(IncludeError, match=r"bundle\.md:3: the include 'mine:behaviors/x'.*no bundle at"):
             await place.loader().load(".")
 
 

@@ -98,7 +98,7 @@ async def test_folder_that_is_a_file_and_the_other_way(place: Any) -> None:
     place.write("project/file.txt", "x")
     with pytest.raises(BundleError, match=r"a bundle is a \.md or \.yaml file, not \.txt"):
         await place.loader().load("./file.txt")
-    with pytest.raises(BundleError, match="there is none of"):
+    with pytest.raises(BundleError, match="no bundle at"):
         await place.loader().load("./file.txt/x.yaml")
 
 

@@ -268,3 +268,25 @@ def test_a_list_of_a_damaged_log(tmp_path: Path) -> None:
     for line in read_log(tmp_path):
         with pytest.raises(LookupError):
             line.resolved()
+
+
+def test_only_some_lines(tmp_path: Path) -> None:
+    """With `only`, lines without these bytes are skipped, and the others keep their numbers and places."""
+    with SessionLog(tmp_path) as log:
+        for number in range(6):
+            log.write({"event": "llm:response" if number % 3 == 2 else "tool:pre", "data": {"number": number}})
+    every = [(line.number, line.offset, line.event) for line in read_log(tmp_path)]
+    some = [(line.number, line.offset, line.event) for line in read_log(tmp_path, only=b"llm:response")]
+    assert some == [line for line in every if line[2] == "llm:response"]
+    assert len(some) == 2
+
+
+def test_an_unfinished_line_is_torn_also_when_only_some_are_read(tmp_path: Path) -> None:
+    """A line that a crash has cut off is reported, whether it has the bytes or not."""
+    with SessionLog(tmp_path) as log:
+        log.write({"event": "tool:pre", "data": {}})
+    with (tmp_path / "events.jsonl").open("ab") as file:
+        file.write(b'{"event": "tool:')
+    torn: list[TornLine] = []
+    assert list(read_log(tmp_path, on_torn=torn.append, only=b"llm:response")) == []
+    assert [line.number for line in torn] == [2]

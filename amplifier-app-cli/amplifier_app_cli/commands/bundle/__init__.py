@@ -1,4 +1,4 @@
-"""`amplifier bundle`: list, choose, explain, lock and update bundles."""
+"""`amplifier bundle`: list, show, choose, add and check bundles."""
 
 from __future__ import annotations
 
@@ -6,33 +6,40 @@ from typing import Final
 
 import click
 
-from amplifier_app_cli.command_tree import Entry, LazyGroup
+from amplifier_app_cli.command_tree import Entry, LazyGroup, hidden
 
 _COMMANDS: Final = {
-    name: Entry(f"amplifier_app_cli.commands.bundle.{target}", summary)
+    name: Entry(f"{__name__}.{target}", summary)
     for name, target, summary in (
         ("add", "add:add", "Add a bundle under a name."),
-        ("clear", "use:clear", "Unset the bundle of a scope."),
-        ("current", "use:current", "Print the bundle that runs here."),
-        ("explain", "show:explain", "Show which file set each value, and which values it replaced."),
         ("list", "list:list_bundles", "List the known bundles."),
-        ("lock", "sources:lock", "Pin every source of a bundle in its lock file."),
         ("remove", "add:remove", "Remove the name of a bundle."),
-        ("show", "show:show", "Print the parts of a bundle."),
-        ("update", "update:update", "Fetch newer versions of what a bundle uses."),
-        ("use", "use:use", "Choose the bundle that runs."),
+        ("set", "use:set_", "Choose the bundle that runs."),
+        ("show", "show:show", "Show the parts of a bundle, or which file set each value."),
+        ("unset", "use:unset", "Unset the bundle of a scope."),
         ("validate", "validate:validate", "Check a bundle file strictly."),
     )
 }
+_ALIASES: Final = hidden(
+    __name__,
+    clear="use:unset",
+    current="use:current",
+    explain="show:explain",
+    lock="sources:lock",
+    update="update:update",
+    use="use:set_",
+)
 
 
-@click.group(cls=LazyGroup, entries=_COMMANDS)
+@click.group(cls=LazyGroup, entries=_COMMANDS, aliases=_ALIASES)
 def bundle() -> None:
     """Work with bundles: what a session is made of.
 
     \b
     Examples:
       amplifier bundle list
-      amplifier bundle use minimal --project
-      amplifier bundle explain --key tools
+      amplifier bundle set minimal --project
+      amplifier bundle show --explain --key tools
+
+    `amplifier update` fetches newer versions of what a bundle uses, and pins them.
     """

@@ -10,12 +10,22 @@ import click
 
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.bundle.compose import compose_bundle, known_bundles
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, APP_BUNDLE, NAMED_BUNDLE, SettingsEditor, scope_options
+from amplifier_app_cli.settings_editor import (
+    ACTIVE_BUNDLE,
+    APP_BUNDLE,
+    NAMED_BUNDLE,
+    SettingsEditor,
+    scope_options,
+    with_json_of_edits,
+)
+from amplifier_app_cli.ui.records import json_option
 from amplifier_foundation.bundles.bundle import BundleNotFoundError
 from amplifier_foundation.bundles.loader import is_path
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.files import locked, replace_file
+from amplifier_foundation.settings.edit import Edit
 from amplifier_foundation.settings.settings import read_settings_file
 
 
@@ -24,7 +34,9 @@ from amplifier_foundation.settings.settings import read_settings_file
 @click.option("-n", "--name", "name", help="Its name; by default, the one in the bundle.")
 @click.option("--app", "is_app", is_flag=True, help="Add it to every session as well.")
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> None:
     """Add the bundle at URI (a path or an address) under a name.
 
@@ -48,10 +60,12 @@ def add(uri: str, name: str | None, is_app: bool, editor: SettingsEditor) -> Non
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=BUNDLE)
 @click.option("--app", "is_app", is_flag=True, help="Remove it from every session; its name stays.")
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def remove(name: str, is_app: bool, editor: SettingsEditor) -> None:
     """Remove the name NAME of a bundle; with --app, remove the bundle from every session instead.
 
@@ -69,10 +83,11 @@ def remove(name: str, is_app: bool, editor: SettingsEditor) -> None:
     if not editor.take_out(NAMED_BUNDLE, {"name": name}):
         if editor.scope not in (None, "user") or not _remove_from_registry(app, name):
             _not_added(app, name, editor.elsewhere(NAMED_BUNDLE.at({"name": name})))
+        editor.edits.append((("bundles", name), Edit(app.home.registry, changed=True)))
         app.inform(NAMED_BUNDLE.removed.format(name=name, file=app.home.registry))
     for place in editor.places(ACTIVE_BUNDLE.key):
         if place.value == name:
-            app.inform(f"note: {place.where} still chooses {name}: see `amplifier bundle clear`")
+            app.inform(f"note: {place.where} still chooses {name}: see `amplifier bundle unset`")
 
 
 def _check_name(name: str | None) -> None:

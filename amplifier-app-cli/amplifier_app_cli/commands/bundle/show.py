@@ -1,4 +1,4 @@
-"""`amplifier bundle show` and `explain`: what a session of a bundle is made of, and which file set each value."""
+"""`amplifier bundle show`: what a session of a bundle is made of, and which file set each value."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import difflib
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.commands.bundle.compose import compose_bundle
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import shortened, terminal_width
 from amplifier_app_cli.ui.plain import plain
@@ -25,24 +26,34 @@ from amplifier_foundation.plan.prepare import Composition
 from amplifier_foundation.settings.secrets import masked
 from amplifier_foundation.sources.uri import without_secrets
 
+_KEY_OPTION: Final = click.option(
+    "-k", "--key", "prefix", metavar="KEY", help="Explain only the values at this dotted key and below it."
+)
+
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=BUNDLE)
+@click.option("--explain", "is_explained", is_flag=True, help="Show which file and line set each value instead.")
+@_KEY_OPTION
 @json_option
 @report_errors
-def show(name: str | None, as_json: bool) -> None:
-    """Print what the bundle NAME (a name, a path or an address; else the one that runs here) is made of.
+def show(name: str | None, is_explained: bool, prefix: str | None, as_json: bool) -> None:
+    """Show what the bundle NAME (a name, a path or an address; else the one that runs here) is made of.
 
-    Everything it includes and your settings are in it. Nothing of it is run.
+    Everything it includes and your settings are in it. Nothing of it is run. With --explain: for every value, the file
+    and line that set it, and the values it replaced.
 
     \b
     Examples:
       amplifier bundle show
       amplifier bundle show minimal
+      amplifier bundle show --explain --key tools.tool-bash
       amplifier bundle show ./my-bundle --json
     """
     composition = compose_bundle(name)
-    if as_json:
+    if is_explained or prefix is not None:
+        _explain(composition, prefix, as_json)
+    elif as_json:
         print_json(_record(composition))
     else:
         click.echo("\n".join(_lines(composition)))
@@ -144,23 +155,22 @@ def _without_passwords(value: Any) -> Any:
 
 
 @click.command()
-@click.argument("name", required=False)
-@click.option("-k", "--key", "prefix", help="Only values at this dotted key and below it.")
+@click.argument("name", required=False, type=BUNDLE)
+@_KEY_OPTION
 @json_option
 @report_errors
 def explain(name: str | None, prefix: str | None, as_json: bool) -> None:
-    """Show for every value of a bundle which file and line set it, and which values it replaced.
-
-    NAME is a name, a path or an address; without it, it is the bundle that runs here. Settings count as files too.
-    Secrets are masked.
+    """Show which file and line set each value of a bundle: the same as `amplifier bundle show --explain`.
 
     \b
     Examples:
-      amplifier bundle explain
-      amplifier bundle explain --key tools.tool-bash
-      amplifier bundle explain minimal --json
+      amplifier bundle show --explain --key tools.tool-bash
     """
-    composition = compose_bundle(name)
+    _explain(compose_bundle(name), prefix, as_json)
+
+
+def _explain(composition: Composition, prefix: str | None, as_json: bool) -> None:
+    """Print where every value comes from; settings count as files too, secrets are masked."""
     bundle = composition.bundle
     settings = explain_bundle(bundle, composition.layers[len(bundle.layers) :])
     chosen = [one for one in settings if prefix is None or _is_below(one.key, prefix)]
@@ -181,7 +191,7 @@ def _nothing(prefix: str, keys: list[str]) -> int:
 
     near = difflib.get_close_matches(prefix, sorted(places), n=1)
     hint = did_you_mean(prefix, near or sorted({key.partition(".")[0] for key in keys}))
-    return complain(exits.FAILURE, f"nothing sets {prefix!r}: {hint}")
+    return complain(exits.USAGE, f"nothing sets {prefix!r}: {hint}")
 
 
 def _setting_record(setting: Setting) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`amplifier bundle lock`, and the sources of a bundle: what its lock pins, and whether there is something newer."""
+"""`amplifier update --lock`, and the sources of a bundle: what its lock pins, and whether there is something newer."""
 
 from __future__ import annotations
 
@@ -133,14 +133,20 @@ async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) 
 @json_option
 @report_errors
 def lock(name: str | None, is_check: bool, trust: bool, as_json: bool) -> None:
-    """Write the lock of the bundle NAME (else of the one that runs here): what is pinned stays, what is new is pinned.
-
-    To move pins to newer states, use `amplifier bundle update`.
+    """Write the lock of a bundle: the same as `amplifier update --lock`.
 
     \b
     Examples:
-      amplifier bundle lock
-      amplifier bundle lock --check
+      amplifier update --lock
+      amplifier update --lock --check
+    """
+    sys.exit(lock_bundle(name, is_check=is_check, trust=trust, as_json=as_json))
+
+
+def lock_bundle(name: str | None, *, is_check: bool, trust: bool, as_json: bool) -> int:
+    """Write the lock of a bundle, or check it, and return the exit code: what is pinned stays, what is new is pinned.
+
+    With `is_check` nothing is changed; the exit code is 1 when the lock would change.
     """
     composition = compose_bundle(name)
     bundle, locks = composition.bundle.name, composition.locks
@@ -162,7 +168,7 @@ def lock(name: str | None, is_check: bool, trust: bool, as_json: bool) -> None:
         print_json(record)
     else:
         _print_lock(record, is_check)
-    sys.exit(exits.FAILURE if is_check and changes else exits.OK)
+    return exits.FAILURE if is_check and changes else exits.OK
 
 
 def _missing(composition: Composition, before: BundleLock) -> list[str]:
@@ -190,6 +196,6 @@ def _print_lock(record: dict[str, Any], is_check: bool) -> None:
     elif not record["changes"]:
         current_app().inform(f"{record['lock']}: is up to date, {len(record['sources'])} sources")
     elif is_check:
-        current_app().inform(f"{record['lock']}: would change: run `amplifier bundle lock`")
+        current_app().inform(f"{record['lock']}: would change: run `amplifier update --lock`")
     else:
         current_app().inform(f"{record['lock']}: written, {len(record['sources'])} sources")

@@ -1,4 +1,4 @@
-"""`amplifier bundle update`: fetch newer versions of what bundles use, after saying which."""
+"""`amplifier update` of bundles: fetch newer versions of what bundles use, after saying which."""
 
 from __future__ import annotations
 
@@ -59,19 +59,17 @@ class BundleUpdate:
 @json_option
 @report_errors
 def update(name: str | None, everything: bool, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> None:
-    """Fetch newer versions of everything the bundle NAME (else the one that runs here) uses, and lock them.
-
-    Changes are shown before anything is done.
+    """Fetch newer versions of what a bundle uses: the same as `amplifier update`.
 
     \b
     Examples:
-      amplifier bundle update --check
-      amplifier bundle update team --yes
-      amplifier bundle update --all --yes
+      amplifier update --check
+      amplifier update team --yes
+      amplifier update --all --yes
     """
     if everything and name is not None:
         raise click.UsageError("give a NAME or --all, not both")
-    names: list[str | None] = [*_all_names(current_app())] if everything else [name]
+    names: list[str | None] = [*all_names(current_app())] if everything else [name]
     sys.exit(update_bundles(names, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json))
 
 
@@ -134,7 +132,8 @@ def _fail(update: BundleUpdate, error: Exception) -> None:
     update.exit_code = exit_code_of(error)
 
 
-def _all_names(app: App) -> list[str]:
+def all_names(app: App) -> list[str]:
+    """Return the names of all bundles but those that come with the program."""
     return [known.name for known in known_bundles(app).list() if known.origin != "product"]
 
 

@@ -1,32 +1,37 @@
-"""`amplifier bundle use`, `clear` and `current`: which bundle runs."""
+"""`amplifier bundle set`, `unset` and `current`: which bundle runs."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.bundle.compose import compose_bundle, reference_to
 from amplifier_app_cli.commands.bundle.show import safe_text
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor, scope_options
+from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor, scope_options, with_json_of_edits
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.bundles.loader import is_path
 
 
-@click.command()
-@click.argument("name")
+@click.command(name="set")
+@click.argument("name", type=BUNDLE)
 @scope_options
+@json_option
 @report_errors
-def use(name: str, editor: SettingsEditor) -> None:
+@with_json_of_edits
+def set_(name: str, editor: SettingsEditor) -> None:
     """Choose the bundle NAME (a name, a path or an address) to run when none is named.
 
     It is composed first, so that only a usable bundle is chosen.
 
     \b
     Examples:
-      amplifier bundle use minimal
-      amplifier bundle use ./bundle.md --project
+      amplifier bundle set minimal
+      amplifier bundle set ./bundle.md --project
     """
     app = editor.app
     composition = compose_bundle(name)
@@ -40,20 +45,22 @@ def use(name: str, editor: SettingsEditor) -> None:
 @click.command()
 @click.option("--all", "everywhere", is_flag=True, help="In every scope.")
 @scope_options
+@json_option
 @report_errors
-def clear(everywhere: bool, editor: SettingsEditor) -> None:
+@with_json_of_edits
+def unset(everywhere: bool, editor: SettingsEditor) -> None:
     """Unset the bundle of a scope: the default runs, or the choice of another scope.
 
     \b
     Examples:
-      amplifier bundle clear
-      amplifier bundle clear --project
-      amplifier bundle clear --all
+      amplifier bundle unset
+      amplifier bundle unset --project
+      amplifier bundle unset --all
     """
     if everywhere and editor.scope is not None:
         raise click.UsageError("give --all or a scope, not both")
     app, key = editor.app, ACTIVE_BUNDLE.key
-    editors = [SettingsEditor(app, place.scope) for place in editor.places(key)] if everywhere else [editor]
+    editors = [replace(editor, scope=place.scope) for place in editor.places(key)] if everywhere else [editor]
     if not [one for one in editors if one.take_out(ACTIVE_BUNDLE, {})]:
         app.inform("no bundle was chosen anywhere" if everywhere else ACTIVE_BUNDLE.missing + editor.elsewhere(key))
 
@@ -66,8 +73,7 @@ def current(as_json: bool) -> None:
 
     \b
     Examples:
-      amplifier bundle current
-      amplifier bundle current --json
+      amplifier bundle show
     """
     app = current_app()
     chosen = next(reversed(SettingsEditor(app).places(ACTIVE_BUNDLE.key)), None)
@@ -86,5 +92,5 @@ def current(as_json: bool) -> None:
         )
         return
     click.echo(plain(f"{bundle.name} {bundle.version}"))
-    default = "the program: nothing else is chosen; see `amplifier bundle use`"
+    default = "the program: nothing else is chosen; see `amplifier bundle set`"
     app.inform(f"chosen by {chosen.where if chosen else default}")

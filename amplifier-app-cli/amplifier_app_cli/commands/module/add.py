@@ -8,8 +8,10 @@ from typing import Final
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_app_cli.completion import MODULE as MODULE_ID
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.settings_editor import MODULE, MODULE_SOURCE, SettingsEditor, scope_options
+from amplifier_app_cli.settings_editor import MODULE, MODULE_SOURCE, SettingsEditor, scope_options, with_json_of_edits
+from amplifier_app_cli.ui.records import json_option
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.scopes import find
@@ -23,11 +25,13 @@ _LISTS: Final = {kind: section for section, kind in MODULE_SECTIONS.items()}
 
 
 @click.command()
-@click.argument("module_id", metavar="ID")
+@click.argument("module_id", metavar="ID", type=MODULE_ID)
 @click.option("-s", "--source", "source", metavar="URI", help="Where it comes from; not needed for an installed one.")
 @click.option("-t", "--type", "kind", type=click.Choice(list(_LISTS)), help="Its type; by default, what its ID says.")
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def add(module_id: str, source: str | None, kind: str | None, editor: SettingsEditor) -> None:
     """Add the module ID to every session.
 
@@ -50,9 +54,11 @@ def add(module_id: str, source: str | None, kind: str | None, editor: SettingsEd
 
 
 @click.command()
-@click.argument("module_id", metavar="ID")
+@click.argument("module_id", metavar="ID", type=MODULE_ID)
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def remove(module_id: str, editor: SettingsEditor) -> None:
     """Remove the module ID, which settings add, from every session.
 

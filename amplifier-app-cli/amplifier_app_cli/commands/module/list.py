@@ -13,6 +13,7 @@ import click
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.bundle.compose import compose_bundle, finished
 from amplifier_app_cli.commands.bundle.show import safe, safe_text
+from amplifier_app_cli.completion import MODULE as MODULE_ID
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import table, terminal_width
 from amplifier_app_cli.ui.plain import plain
@@ -164,13 +165,13 @@ def current(as_json: bool) -> None:
 
     \b
     Examples:
-      amplifier module current
+      amplifier module list
     """
     _print([one for one in _known() if one.placed], as_json)
 
 
 @click.command()
-@click.argument("module_id", metavar="ID")
+@click.argument("module_id", metavar="ID", type=MODULE_ID)
 @json_option
 @report_errors
 def show(module_id: str, as_json: bool) -> None:

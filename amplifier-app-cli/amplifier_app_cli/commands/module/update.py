@@ -1,4 +1,4 @@
-"""`amplifier module update`: fetch newer versions of single modules, after saying which."""
+"""`amplifier update --module`: fetch newer versions of single modules, after saying which."""
 
 from __future__ import annotations
 
@@ -34,15 +34,19 @@ from amplifier_foundation.trust.check import UntrustedError
 @json_option
 @report_errors
 def update(module_id: str | None, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> None:
-    """Fetch newer versions of the modules (or of ID alone) of the bundle that runs here, and lock them.
+    """Fetch newer versions of modules: of one, the same as `amplifier update --module ID`.
 
-    The bundles they are named in stay as they are; `amplifier bundle update` fetches those too.
+    The bundles they are named in stay as they are; `amplifier update` fetches those too.
 
     \b
     Examples:
-      amplifier module update --check
-      amplifier module update tool-web --yes
+      amplifier update --module tool-web --yes
     """
+    sys.exit(update_modules(module_id, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json))
+
+
+def update_modules(module_id: str | None, *, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> int:
+    """Fetch newer versions of the modules (or of one alone) of the bundle that runs here; return the exit code."""
     app = current_app()
     composition = compose_bundle()
     if composition.refusals and not (trust or is_check):
@@ -65,7 +69,7 @@ def update(module_id: str | None, is_check: bool, is_sure: bool, trust: bool, as
         print_json({"sources": [asdict(state) for state in states], "changes": changes})
     for line in changes if is_text else ():
         click.echo(line)
-    sys.exit(exits.FAILURE if any(state.status == "failed" for state in states) else exits.OK)
+    return exits.FAILURE if any(state.status == "failed" for state in states) else exits.OK
 
 
 def _wanted(composition: Composition, module_id: str | None) -> list[str]:

@@ -13,12 +13,13 @@ from typing import Any, Final
 import click
 
 from amplifier_app_cli import exits
-from amplifier_app_cli.commands.module.list import TYPES, ModuleUnknownError
+from amplifier_app_cli.commands.module.list import TYPES
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.streams import guarded_stdout
 from amplifier_core.validation import ValidationResult, validator_for
+from amplifier_foundation.errors import FoundationError
 from amplifier_kit.guard.processes.launch import open_process
 
 #: Words that names of modules start with, and the type each means.
@@ -91,7 +92,7 @@ def _checked(kind: str, package: Path) -> ValidationResult:
         return asyncio.run(validator.validate(package))
     except SystemExit as error:
         # Its exit status would look like our verdict.
-        raise ModuleUnknownError(
+        raise FoundationError(
             f"{package}: the module called sys.exit({error.code}) instead of being imported and mounted: "
             "remove that call"
         ) from error

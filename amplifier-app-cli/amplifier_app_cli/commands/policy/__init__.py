@@ -1,4 +1,4 @@
-"""`amplifier policy`: list, explain, check, test and suggest rules."""
+"""`amplifier policy`: list, add, remove, explain, check and suggest rules."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from typing import Final
 
 import click
 
-from amplifier_app_cli.command_tree import Entry, LazyGroup
+from amplifier_app_cli.command_tree import Entry, LazyGroup, hidden
 
 _COMMANDS: Final = {
-    name: Entry(f"amplifier_app_cli.commands.policy.{target}", summary)
+    name: Entry(f"{__name__}.{target}", summary)
     for name, target, summary in (
-        ("backtest", "history:backtest", "Test rules against the actions of past sessions."),
-        ("check", "list:check", "Check policy files."),
+        ("allow", "write:allow", "Allow what a rule is about."),
+        ("ask", "write:ask", "Ask about what a rule is about, each time."),
+        ("check", "list:check", "Check policy files, or try them on past sessions."),
+        ("deny", "write:deny", "Deny what a rule is about."),
         ("explain", "explain:explain", "Explain why an action is allowed, asked about or denied."),
         ("list", "list:list_rules", "List the rules that apply here."),
-        ("revoke", "list:revoke", "Remove a remembered decision."),
+        ("remove", "write:remove", "Remove a rule from a policy file, or a remembered one."),
         ("suggest", "history:suggest", "Propose rules that would have saved approval requests."),
     )
 }
+_ALIASES: Final = hidden(__name__, backtest="history:backtest", revoke="write:remove")
 
 
-@click.group(cls=LazyGroup, entries=_COMMANDS)
+@click.group(cls=LazyGroup, entries=_COMMANDS, aliases=_ALIASES)
 def policy() -> None:
     """Work with the rules that say what a session may do.
 
@@ -31,6 +34,8 @@ def policy() -> None:
     \b
     Examples:
       amplifier policy list
+      amplifier policy allow "npm test"
+      amplifier policy deny "git push" --project
       amplifier policy explain --command "git push; rm x"
       amplifier policy suggest --days 7
     """

@@ -1,4 +1,4 @@
-"""`amplifier policy suggest` and `backtest`: rules from past approvals, and what rules would have done in the past."""
+"""`amplifier policy suggest` and `check --past`: rules from past approvals, and what rules would have done before."""
 
 from __future__ import annotations
 
@@ -101,16 +101,19 @@ _EXAMPLES: Final = 10
 @json_option
 @report_errors
 def backtest(file: Path | None, days: float, all_projects: bool, as_json: bool) -> None:
-    """Apply the current rules to past sessions: what would have been allowed, asked about or denied.
-
-    With --rules the file takes the place of policy.yaml in your home; all other rules stay. Nothing is changed. Paths
-    are looked at as they are today.
+    """Apply rules to past sessions: the same as `amplifier policy check --past`.
 
     \b
     Examples:
-      amplifier policy backtest --rules proposed.yaml
-      amplifier policy backtest --rules proposed.yaml --days 90 --all-projects
-      amplifier policy backtest --json
+      amplifier policy check --past proposed.yaml --days 90 --all-projects
+    """
+    print_backtest(file, days, all_projects=all_projects, as_json=as_json)
+
+
+def print_backtest(file: Path | None, days: float, *, all_projects: bool, as_json: bool) -> None:
+    """Print what the rules would have allowed, asked about and denied; with a file, it replaces the user's rules.
+
+    Nothing is changed. Paths are looked at as they are today.
     """
     app = current_app()
     proposed = app.project / file if file is not None else None

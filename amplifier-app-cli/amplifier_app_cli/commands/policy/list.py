@@ -1,4 +1,4 @@
-"""`amplifier policy list`, `check` and `revoke`: the rules that apply here, and problems of their files."""
+"""`amplifier policy list` and `check`: the rules that apply here, and problems of their files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
-from amplifier_app_cli.commands.policy.load import permissions_in, rule_record
+from amplifier_app_cli.commands.policy.load import days_option, permissions_in, rule_record
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
@@ -45,27 +45,6 @@ def list_rules(as_json: bool) -> None:
     for problem in permissions.problems:
         app.inform(f"problem: {problem.where}: {problem.message}")
     _hint(app, permissions)
-
-
-@click.command()
-@click.argument("rule_id", metavar="ID")
-@json_option
-@report_errors
-def revoke(rule_id: str, as_json: bool) -> None:
-    """Remove the remembered rule ID, or the one whose id starts with ID; `amplifier policy list` shows ids.
-
-    Rules that you wrote yourself have no id: remove them from their file.
-
-    \b
-    Examples:
-      amplifier policy revoke 3f2a91c07b
-      amplifier policy revoke 3f2a
-    """
-    app = current_app()
-    gone = RememberedRules(app.home, app.project).revoke(rule_id)
-    if as_json:
-        print_json(rule_record(gone.rule, id=gone.id, scope=gone.scope, file=str(gone.file)))
-    app.inform(f"`{gone.rule}` is removed from {gone.file}")
 
 
 class _Row(NamedTuple):
@@ -126,19 +105,33 @@ def _hint(app: App, permissions: Permissions) -> None:
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--past", "is_past", is_flag=True, help="Apply the rules to past sessions: what would change.")
+@days_option
+@click.option("-a", "--all-projects", is_flag=True, help="With --past, look at the sessions of all projects.")
 @json_option
 @report_errors
-def check(files: tuple[Path, ...], as_json: bool) -> None:
+def check(files: tuple[Path, ...], is_past: bool, days: float, all_projects: bool, as_json: bool) -> None:
     """Check FILES, or every policy file that counts here; exit with 1 when one has a problem.
 
     Every entry is read, and every rule is tried on its own examples. A bad entry is reported alone and takes no other
     with it; until it is repaired, actions that it may have been about are asked about.
 
+    With --past: what the rules would have allowed, asked about and denied in past sessions. FILES, one at most, then
+    takes the place of policy.yaml in your home; all other rules stay, and nothing is changed.
+
     \b
     Examples:
       amplifier policy check
       amplifier policy check proposed.yaml --json
+      amplifier policy check --past proposed.yaml --days 90
     """
+    if is_past:
+        if len(files) > 1:
+            raise click.UsageError("--past takes one file: the rules to try instead of your policy.yaml")
+        from amplifier_app_cli.commands.policy.history import print_backtest
+
+        print_backtest(files[0] if files else None, days, all_projects=all_projects, as_json=as_json)
+        return
     app = current_app()
     sources = _given_sources(app, files) if files else _all_sources(app)
     problems = [problem for source in sources for problem in source.problems]

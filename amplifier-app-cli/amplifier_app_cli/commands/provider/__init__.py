@@ -6,24 +6,24 @@ from typing import Final
 
 import click
 
-from amplifier_app_cli.command_tree import Entry, LazyGroup
+from amplifier_app_cli.command_tree import Entry, LazyGroup, hidden
 
 _COMMANDS: Final = {
-    name: Entry(f"amplifier_app_cli.commands.provider.{target}", summary)
+    name: Entry(f"{__name__}.{target}", summary)
     for name, target, summary in (
-        ("list", "list:list_", "Print the known providers and the state of each."),
-        ("manage", "list:manage", "Print the providers, and the commands that change them."),
-        ("install", "install:install", "Install what providers need."),
         ("add", "configure:add", "Configure a provider."),
-        ("edit", "configure:edit", "Change the configuration of a provider."),
+        ("install", "install:install", "Install what a provider needs, such as a model for this machine."),
+        ("list", "list:list_", "List the known providers and the state of each."),
+        ("models", "test:models", "List the models of a provider."),
         ("remove", "configure:remove", "Remove a provider from the settings."),
+        ("set", "configure:set_", "Change the configuration of a provider."),
         ("test", "test:test", "Send one tiny request to a provider."),
-        ("models", "test:models", "Print the models of a provider."),
     )
 }
+_ALIASES: Final = hidden(__name__, edit="configure:set_", manage="list:manage")
 
 
-@click.group(cls=LazyGroup, entries=_COMMANDS)
+@click.group(cls=LazyGroup, entries=_COMMANDS, aliases=_ALIASES)
 def provider() -> None:
     """Choose, configure and try providers of models.
 

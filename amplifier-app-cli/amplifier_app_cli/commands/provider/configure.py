@@ -1,10 +1,11 @@
-"""`amplifier provider add`, `edit` and `remove`: what settings say about providers."""
+"""`amplifier provider add`, `set` and `remove`: what settings say about providers."""
 
 from __future__ import annotations
 
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
@@ -13,9 +14,11 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
 from amplifier_app_cli.commands.keys import read_secret
 from amplifier_app_cli.commands.settings import parse_value
+from amplifier_app_cli.completion import MODEL
+from amplifier_app_cli.completion import PROVIDER as PROVIDER_NAME
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
-from amplifier_app_cli.providers.choice import find_entry
+from amplifier_app_cli.providers.choice import UnknownProviderError, find_entry
 from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, known_provider
 from amplifier_app_cli.providers.settings import (
     ModuleMissingError,
@@ -26,7 +29,8 @@ from amplifier_app_cli.providers.settings import (
     settings_entry,
     write_entry,
 )
-from amplifier_app_cli.settings_editor import PROVIDER, SettingsEditor, scope_options
+from amplifier_app_cli.settings_editor import PROVIDER, SettingsEditor, scope_options, with_json_of_edits
+from amplifier_app_cli.ui.records import json_option
 from amplifier_app_cli.ui.say import complain, say
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeyStore
@@ -38,7 +42,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def _config_options(command: Function) -> Function:
     """Add the options that make up a provider's configuration, as one mapping `config`."""
 
-    @click.option("-m", "--model", help="The model to use.")
+    @click.option("-m", "--model", type=MODEL, help="The model to use.")
     @click.option("--priority", type=int, help="The provider with the lowest number answers.")
     @click.option("--base-url", help="Where the provider's server is.")
     @click.option("--key-from-env", metavar="NAME", help="Read the key from this variable on every run.")
@@ -66,13 +70,15 @@ def _config_options(command: Function) -> Function:
 
 
 @click.command()
-@click.argument("type_", required=False, metavar="[TYPE]")
+@click.argument("type_", required=False, metavar="[TYPE]", type=PROVIDER_NAME)
 @click.option("--id", "name", help="A name, for a second provider of the same type.")
 @click.option("--source", metavar="URI", help="Where the module comes from, when it is not part of the program.")
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and store it.")
 @_config_options
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def add(
     type_: str | None,
     name: str | None,
@@ -99,7 +105,7 @@ def add(
     module = known.module if known is not None else type_
     entry_name = name or module
     if settings_entry(app, entry_name, editor.scope or "user") is not None:
-        raise click.UsageError(f"{entry_name} is configured already: change it with `amplifier provider edit`")
+        raise click.UsageError(f"{entry_name} is configured already: change it with `amplifier provider set`")
     try:
         require_module(app, module, source)
     except ModuleMissingError as error:
@@ -111,20 +117,22 @@ def add(
     app.inform(PROVIDER.added.format(name=entry_name, file=editor.file))
 
 
-@click.command()
-@click.argument("name")
+@click.command(name="set")
+@click.argument("name", type=PROVIDER_NAME)
 @click.option("--unset", "unset", multiple=True, metavar="KEY", help="Remove a setting (may be repeated).")
 @_config_options
 @scope_options
+@json_option
 @report_errors
-def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: SettingsEditor) -> None:
+@with_json_of_edits
+def set_(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: SettingsEditor) -> None:
     """Change the configuration of a provider.
 
     \b
     Examples:
-      amplifier provider edit openai --model gpt-5-mini
-      amplifier provider edit mock --priority 10 --project
-      amplifier provider edit openai --unset base_url
+      amplifier provider set openai --model gpt-5-mini
+      amplifier provider set mock --priority 10 --project
+      amplifier provider set openai --unset base_url
 
     NAME is its id, its module, or its short name. At a terminal, it prompts for the model if no option is given.
     """
@@ -133,7 +141,7 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
     known = known_provider(module)
     if known is not None:
         config = _renamed(known, config)
-    editor = editor if editor.scope is not None else SettingsEditor(app, scope)
+    editor = editor if editor.scope is not None else replace(editor, scope=scope)
     if not config and not unset:
         if not app.can_ask:
             raise click.UsageError(
@@ -147,10 +155,12 @@ def edit(name: str, unset: tuple[str, ...], config: dict[str, Any], editor: Sett
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", type=PROVIDER_NAME)
 @yes_option()
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
     """Remove a provider from the settings.
 
@@ -165,7 +175,7 @@ def remove(name: str, is_sure: bool, editor: SettingsEditor) -> None:
     key, _, scope = _named(app, name)
     if scope is None:
         raise SettingsError(f"{key} is in the bundle, not in settings: change the bundle, or choose another provider")
-    editor = editor if editor.scope is not None else SettingsEditor(app, scope)
+    editor = editor if editor.scope is not None else replace(editor, scope=scope)
     app.confirm(f"Remove {key} from {editor.file}?", is_sure, f"give --yes to remove {key} from the settings")
     editor.remove(PROVIDER, {"name": key})
 
@@ -239,7 +249,7 @@ def _named(app: App, name: str) -> tuple[str, str, Scope | None]:
     if entry is None:
         names = [str(known.get("id") or known.get("module")) for known in entries]
         hint = did_you_mean(name, names) if names else "add one with `amplifier provider add`"
-        raise SettingsError(f"settings have no provider {name!r}: {hint}")
+        raise UnknownProviderError(f"settings have no provider {name!r}: {hint}")
     key = str(entry.get("id") or entry["module"])
     found = settings_entry(app, key)
     return key, str(entry["module"]), found[0] if found is not None else None

@@ -10,9 +10,11 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.completion import PROVIDER
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.known import KNOWN, how_to_get, is_installed, require_provider
 from amplifier_app_cli.providers.local_model import download_size, install_local_model, missing_parts
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import complain
 from amplifier_kit.local_model import PARTS, local_model_folder
 
@@ -20,13 +22,14 @@ _LOCAL: Final = "provider-local"
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=PROVIDER)
 @click.option("--all", "is_all", is_flag=True, help="Ask for all known providers.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Download what has to be downloaded, without asking.")
 @click.option("-q", "--quiet", is_flag=True, help="Report only what is not installed.")
 @click.option("--force", is_flag=True, help="Reinstall what is installed.")
+@json_option
 @report_errors
-def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, force: bool) -> None:
+def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, force: bool, as_json: bool) -> None:
     """Install what providers need.
 
     \b
@@ -41,6 +44,7 @@ def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, fo
         raise click.UsageError("say which providers, or give --all")
     app = current_app()
     code = exits.OK
+    records: list[dict[str, object]] = []
     for name in dict.fromkeys([*names, *(known.id for known in KNOWN if is_all)]):
         known = require_provider(name)
         if not is_installed(known.module):
@@ -49,6 +53,9 @@ def install(names: tuple[str, ...], is_all: bool, is_sure: bool, quiet: bool, fo
             _install_local(app, is_sure=is_sure, is_asked_for=name in names, quiet=quiet, force=force)
         elif not quiet:
             app.inform(f"{known.module} is installed")
+        records.append({"provider": known.id, "module": known.module, "installed": is_installed(known.module)})
+    if as_json:
+        print_json(records)
     sys.exit(code)
 
 

@@ -46,7 +46,7 @@ def manage(as_json: bool) -> None:
     _print(app, as_json)
     for hint in (
         "amplifier provider add NAME       configure a provider",
-        "amplifier provider edit NAME      change its model, priority or address",
+        "amplifier provider set NAME       change its model, priority or address",
         "amplifier provider test NAME      send it one tiny request",
         "amplifier provider models NAME    print its models",
         "amplifier provider remove NAME    take it out of the settings",

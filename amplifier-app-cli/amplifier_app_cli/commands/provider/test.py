@@ -11,6 +11,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.completion import PROVIDER
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.choice import Choice
 from amplifier_app_cli.providers.trial import NotReadyError, ask, models_of, provider_brought_up
@@ -21,7 +22,7 @@ from amplifier_app_cli.ui.streams import guarded_stdout
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=PROVIDER)
 @json_option
 @report_errors
 def test(name: str | None, as_json: bool) -> None:
@@ -48,7 +49,7 @@ def test(name: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=PROVIDER)
 @json_option
 @report_errors
 def models(name: str | None, as_json: bool) -> None:

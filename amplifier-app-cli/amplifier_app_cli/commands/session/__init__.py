@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from amplifier_app_cli.command_tree import Entry, LazyGroup
+from amplifier_app_cli.command_tree import Entry, LazyGroup, hidden
 
 _COMMANDS: Final = {
     name: Entry(f"{__name__}.{target}", summary)
@@ -16,17 +16,20 @@ _COMMANDS: Final = {
         ("fork", "edit:fork", "Copy a session up to a turn or an event."),
         ("rename", "edit:rename", "Rename a session."),
         ("export", "export:export", "Write a session to a file or to standard output."),
-        ("delete", "delete:delete", "Delete a session and those that it started."),
-        ("cleanup", "delete:cleanup", "Delete sessions that have been inactive for long."),
+        ("remove", "delete:remove", "Delete a session, or all that have been inactive for long."),
         ("repair", "edit:repair", "Repair the conversation of a session, or rewind it to where it was intact."),
         ("restore", "restore:restore", "Restore files that a session has changed."),
     )
-} | {"resume": Entry("amplifier_app_cli.commands.resume:resume", "Resume a session: chat, or answer a prompt.")}
+}
+_ALIASES: Final = {
+    **hidden(__name__, cleanup="delete:cleanup", delete="delete:remove"),
+    "resume": Entry("amplifier_app_cli.commands.resume:resume"),
+}
 
 
-@click.group(cls=LazyGroup, entries=_COMMANDS)
+@click.group(cls=LazyGroup, entries=_COMMANDS, aliases=_ALIASES)
 def session() -> None:
-    """List, show, fork, repair and delete sessions; restore files that they changed.
+    """List, show, fork, export, restore and remove sessions.
 
     \b
     Examples:

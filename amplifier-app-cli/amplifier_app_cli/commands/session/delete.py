@@ -1,11 +1,15 @@
-"""`amplifier session delete` and `cleanup`: make room."""
+"""`amplifier session remove`: delete one session, or those that have been inactive for long."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.session.facts import found_session, title, when
+from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.ui.layout import counted, size_text, table, terminal_width
@@ -14,22 +18,78 @@ from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.cleanup import Cleanup, clean_up
 from amplifier_foundation.sessions.store import SessionStore
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _cleanup_options(command: Function) -> Function:
+    """Add the options of a cleanup, other than the number of days."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing."),
+        click.option(
+            "--keep-rotated",
+            type=click.IntRange(0),
+            metavar="N",
+            help="Of the logs of sessions that stay, keep the N newest rotated files (256 MB each).",
+        ),
+        click.option("--include-named", is_flag=True, help="Also those with a name, and damaged ones."),
+        click.option("--project", "project", metavar="PATH", help="Those of the project in this folder."),
+        click.option("--all-projects", is_flag=True, help="Those of all projects."),
+    ):
+        command = option(command)
+    return command
+
 
 @click.command()
-@click.argument("session")
+@click.argument("session", required=False, type=SESSION)
+@click.option(
+    "--inactive",
+    "days",
+    type=click.FloatRange(0, 36_500),
+    metavar="DAYS",
+    help="Delete all sessions that have been inactive for this many days.",
+)
+@_cleanup_options
 @yes_option()
 @json_option
 @report_errors
-def delete(session: str, is_sure: bool, as_json: bool) -> None:
-    """Delete SESSION and the sessions that it started. Its forks stay.
+def remove(session: str | None, days: float | None, is_sure: bool, as_json: bool, **wishes: Any) -> None:
+    """Delete SESSION and the sessions that it started, or all that have been inactive for long. Forks stay.
 
     \b
     Examples:
-      amplifier session delete 3f2a
-      amplifier session delete 3f2a --yes
+      amplifier session remove 3f2a
+      amplifier session remove --inactive 30 --dry-run
+      amplifier session remove --inactive 90 --all-projects --yes
 
-    A session that runs is not deleted.
+    A session that runs is not deleted. --inactive also keeps sessions with a name, and damaged ones.
     """
+    if (session is None) is (days is None):
+        raise click.UsageError("name a session, or give --inactive DAYS")
+    if session is not None:
+        if any(wishes.values()):
+            raise click.UsageError("the other options need --inactive DAYS")
+        _delete(session, is_sure, as_json)
+    elif days is not None:
+        _clean_up(days, is_sure=is_sure, as_json=as_json, **wishes)
+
+
+@click.command()
+@click.option("-d", "--days", type=click.FloatRange(0, 36_500), default=30, help="See `session remove --inactive`.")
+@_cleanup_options
+@yes_option()
+@json_option
+@report_errors
+def cleanup(days: float, is_sure: bool, as_json: bool, **wishes: Any) -> None:
+    """Delete the sessions of this project that have been inactive for long: `amplifier session remove --inactive`.
+
+    \b
+    Examples:
+      amplifier session remove --inactive 30 --dry-run
+    """
+    _clean_up(days, is_sure=is_sure, as_json=as_json, **wishes)
+
+
+def _delete(session: str, is_sure: bool, as_json: bool) -> None:
     app = current_app()
     store, found = found_session(app, session)
     started = len(store.descendants(found))
@@ -47,30 +107,9 @@ def delete(session: str, is_sure: bool, as_json: bool) -> None:
         app.inform(f"deleted session {found.id}{more} ({size_text(removed.bytes)})")
 
 
-@click.command()
-@click.option(
-    "-d",
-    "--days",
-    type=click.FloatRange(0, 36_500),
-    default=30,
-    show_default=True,
-    help="Delete sessions that have been inactive for this many days.",
-)
-@click.option("--all-projects", is_flag=True, help="Those of all projects.")
-@click.option("--project", "project", metavar="PATH", help="Those of the project in this folder.")
-@click.option("--include-named", is_flag=True, help="Also those with a name, and damaged ones.")
-@click.option(
-    "--keep-rotated",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Of the logs of sessions that stay, keep the N newest rotated files (256 MB each).",
-)
-@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
-@yes_option()
-@json_option
-@report_errors
-def cleanup(
+def _clean_up(
     days: float,
+    *,
     all_projects: bool,
     project: str | None,
     include_named: bool,
@@ -79,16 +118,6 @@ def cleanup(
     is_sure: bool,
     as_json: bool,
 ) -> None:
-    """Delete the sessions of this project that have been inactive for long.
-
-    \b
-    Examples:
-      amplifier session cleanup --dry-run
-      amplifier session cleanup --days 90 --all-projects --yes
-      amplifier session cleanup --keep-rotated 2
-
-    Kept are sessions that run, those with a name, and damaged ones.
-    """
     if project is not None and all_projects:
         raise click.UsageError("--project and --all-projects: give one of them")
 

@@ -6,6 +6,7 @@ import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.session.facts import found_session
+from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
@@ -20,7 +21,7 @@ from amplifier_foundation.sessions.transcript import load_history
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.option("-t", "--at-turn", type=click.IntRange(min=1), metavar="N", help="Up to the end of turn N.")
 @click.option("--at-event", type=click.IntRange(min=1), metavar="SEQ", help="Up to the event with this number.")
 @click.option("-n", "--name", help="What to call the copy.")
@@ -80,7 +81,7 @@ def _name(store: SessionStore, made: Forked, name: str) -> None:
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.argument("name")
 @json_option
 @report_errors
@@ -106,7 +107,7 @@ def rename(session: str, name: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.option("--rewind", "is_rewind", is_flag=True, help="Go back to the last turn before which all is well.")
 @json_option
 @report_errors

@@ -12,6 +12,7 @@ import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.session.facts import found_session
+from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.paths import expanded
@@ -25,7 +26,7 @@ _STDOUT: Final = "-"
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.option(
     "--as",
     "form",

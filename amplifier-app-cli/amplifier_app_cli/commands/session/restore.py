@@ -9,6 +9,7 @@ import click
 
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.session.facts import found_session, when
+from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
@@ -27,7 +28,7 @@ from amplifier_kit.log.files import SessionLogBusy
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.argument("checkpoint", required=False)
 @click.option("--list", "is_list", is_flag=True, help="List the checkpoints; so does giving none.")
 @click.option("--last-turn", is_flag=True, help="Undo the newest turn that changed files.")

@@ -19,6 +19,7 @@ from amplifier_app_cli.commands.session.facts import (
     record_of,
     when,
 )
+from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted, size_text
 from amplifier_app_cli.ui.plain import plain
@@ -53,7 +54,7 @@ class _Known:
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.option("-T", "--with-transcript", is_flag=True, help="With the conversation.")
 @json_option
 @report_errors

@@ -20,11 +20,11 @@ _COMMANDS: Final = {
 
 @click.group(cls=LazyGroup, entries=_COMMANDS)
 def tool() -> None:
-    """Look at the tools of a bundle, and run one by hand.
+    """Look at the tools of a bundle, and run one by hand: `amplifier module tools` and `amplifier module invoke`.
 
     \b
     Examples:
-      amplifier tool list
-      amplifier tool info read_file
-      amplifier tool invoke read_file file_path=README.md
+      amplifier module tools
+      amplifier module tools read_file
+      amplifier module invoke read_file file_path=README.md
     """

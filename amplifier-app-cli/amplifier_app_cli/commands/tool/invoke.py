@@ -1,4 +1,4 @@
-"""`amplifier tool invoke`: run a tool by hand, with the hooks and policies of a model's call, and log it."""
+"""`amplifier module invoke`: run a tool by hand, with the hooks and policies of a model's call, and log it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from amplifier_app_cli.commands.tool.mount import (
     running,
     stand_in,
 )
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.signals import Signals
 from amplifier_app_cli.ui.approval.preview import OwnKeys
@@ -43,7 +44,7 @@ from amplifier_kit.engine.loop.turn import Outcome, Turn, TurnLoop
 @click.command()
 @click.argument("name")
 @click.argument("arguments", metavar="[KEY=VALUE]...", nargs=-1)
-@click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
+@click.option("-b", "-B", "--bundle", "bundle", type=BUNDLE, help="Of this bundle; else of the one that runs here.")
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @json_option
 @report_errors
@@ -56,8 +57,8 @@ def invoke(name: str, arguments: Sequence[str], bundle: str | None, trust: bool,
 
     \b
     Examples:
-      amplifier tool invoke read_file file_path=README.md
-      amplifier tool invoke grep pattern=import 'paths=["src", "docs"]' --json
+      amplifier module invoke read_file file_path=README.md
+      amplifier module invoke grep pattern=import 'paths=["src", "docs"]' --json
     """
     app = current_app()
     given = _arguments(arguments)

@@ -1,36 +1,69 @@
-"""`amplifier tool list` and `info`: what an agent of a bundle can do."""
+"""`amplifier module tools`: what an agent of a bundle can do."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from amplifier_app_cli.commands.bundle.compose import finished
 from amplifier_app_cli.commands.tool.mount import find_tool, mounted_tools
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_app_cli.ui.say import show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-@click.command("list")
-@click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
-@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+
+def _bundle_options(command: Function) -> Function:
+    command = click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")(command)
+    return click.option(
+        "-b", "-B", "--bundle", "bundle", type=BUNDLE, help="Of this bundle; else of the one that runs here."
+    )(command)
+
+
+@click.command()
+@click.argument("name", required=False)
+@_bundle_options
 @json_option
 @report_errors
-def list_tools(bundle: str | None, trust: bool, as_json: bool) -> None:
-    """List the tools of a bundle, by the names that a model calls them.
+def tools(name: str | None, bundle: str | None, trust: bool, as_json: bool) -> None:
+    """List the tools of a bundle, by the names that a model calls them; or show what the tool NAME does and takes.
 
-    Their modules are loaded, and nothing of them is run.
+    Their modules are loaded, and nothing of them is run. `amplifier module invoke` runs a tool.
 
     \b
     Examples:
-      amplifier tool list
-      amplifier tool list --bundle minimal --json
+      amplifier module tools
+      amplifier module tools read_file
+      amplifier module tools --bundle minimal --json
     """
+    if name is None:
+        _print_list(bundle, trust, as_json)
+    else:
+        _print_one(name, bundle, trust, as_json)
+
+
+@click.command("list")
+@_bundle_options
+@json_option
+@report_errors
+def list_tools(bundle: str | None, trust: bool, as_json: bool) -> None:
+    """List the tools of a bundle: the same as `amplifier module tools`.
+
+    \b
+    Examples:
+      amplifier module tools
+    """
+    _print_list(bundle, trust, as_json)
+
+
+def _print_list(bundle: str | None, trust: bool, as_json: bool) -> None:
     tools = _described(bundle, trust)
     rows = [(one["name"], one["action"], one["description"]) for one in tools]
     empty = "the bundle has no tools: add one with `amplifier module add`, or name some in the bundle"
@@ -39,17 +72,21 @@ def list_tools(bundle: str | None, trust: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("-b", "-B", "--bundle", "bundle", help="Of this bundle; else of the one that runs here.")
-@click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
+@_bundle_options
 @json_option
 @report_errors
 def info(name: str, bundle: str | None, trust: bool, as_json: bool) -> None:
-    """Print what the tool NAME does, what it takes, and the permission it needs.
+    """Show what the tool NAME does and takes: the same as `amplifier module tools NAME`.
 
     \b
     Examples:
-      amplifier tool info read_file
+      amplifier module tools read_file
     """
+    _print_one(name, bundle, trust, as_json)
+
+
+def _print_one(name: str, bundle: str | None, trust: bool, as_json: bool) -> None:
+    """Print what a tool does, what it takes, and the permission it needs."""
     tools = {one["name"]: one for one in _described(bundle, trust)}
     found: dict[str, Any] = find_tool(tools, name)
     if as_json:

@@ -250,7 +250,7 @@ class TerminalApproval(ApprovalHandler):
         for each in kept:
             data = {"rule": str(each.rule), "rule_id": each.id, "scope": each.scope, "file": str(each.file)}
             await self._coordinators[-1].hooks.emit(REMEMBERED, {**data, "answered_by": dict(self.answered_by)})
-            ends = f"until `amplifier policy revoke {each.id}`"
+            ends = f"until `amplifier policy remove {each.id}`"
             self._say("dim", f"allowed {_HOW_LONG[each.scope]}, {ends}")
         return True
 

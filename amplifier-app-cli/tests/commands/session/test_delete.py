@@ -43,7 +43,7 @@ def test_a_session_is_deleted_with_what_it_started(amplifier: Amplifier, made: M
     assert not folder.exists()
     assert not child.exists()
     assert fork.exists()
-    assert amplifier("session", "delete", ONE, "-f").returncode == 1
+    assert amplifier("session", "delete", ONE, "-f").returncode == 2
 
 
 @pytest.mark.parametrize(("answer", "is_there"), [("n", True), ("y", False)])

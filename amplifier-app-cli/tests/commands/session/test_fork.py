@@ -57,9 +57,9 @@ def test_what_cannot_be_forked_is_refused_and_leaves_nothing(give: Give, made: M
     folder = made(ONE, "first")
     made(TWO, "x", name="taken")
     cases = {
-        ("--at-turn", "7"): (1, "turn 7 does not exist: the conversation has turns 1 to 1"),
+        ("--at-turn", "7"): (2, "turn 7 does not exist: the conversation has turns 1 to 1"),
         ("--at-turn", "0"): (2, "0 is not in the range"),
-        ("--at-event", "99"): (1, "99"),
+        ("--at-event", "99"): (2, "99"),
         ("--at-turn", "1", "--at-event", "1"): (2, "give one of them"),
         ("--name", "taken"): (1, f"session {TWO} of the same project has the name 'taken'"),
         ("--name", "n" * 51): (1, "1 to 50 printable characters"),

@@ -270,7 +270,7 @@ def test_a_tree_shows_what_came_of_a_session(give: Give, made: Made) -> None:
     assert [one["id"] for one in root["children"]] == [CHILD, TWO]
     assert root["children"][1]["is_fork"] is True
     assert len(give("list", "-t", CHILD).stdout.splitlines()) == 2
-    assert give("list", "--tree", "none").exit_code == 1
+    assert give("list", "--tree", "none").exit_code == 2
 
 
 def test_what_a_session_cost_that_was_cut_off_is_in_its_log(give: Give, made: Made) -> None:

@@ -25,7 +25,7 @@ def test_a_session_is_found_by_the_name_it_was_given(amplifier: Amplifier, made:
     assert "'the garden'" in renamed.stderr
     assert "the garden" in amplifier("session", "list").stdout
     assert json.loads(amplifier("session", "rename", "the garden", "", "--format", "json").stdout)["name"] is None
-    assert amplifier("session", "show", "the garden").returncode == 1
+    assert amplifier("session", "show", "the garden").returncode == 2
 
 
 def test_a_name_that_is_taken_is_refused(give: Give, made: Made) -> None:

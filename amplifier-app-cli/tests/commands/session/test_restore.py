@@ -163,7 +163,7 @@ def test_a_session_that_wrote_nothing_says_so(give: Give, made: Made) -> None:
     assert "has written no files" in give("restore", ONE).stderr
     assert json.loads(give("restore", ONE, "--format", "json").stdout) == {"id": ONE, "checkpoints": []}
     assert json.loads(give("restore", ONE, "--last-turn", "--format", "json").stdout)["checkpoint"] is None
-    assert give("restore", ONE, "c1", "-y").exit_code == 1
+    assert give("restore", ONE, "c1", "-y").exit_code == 2
     assert give("restore", ONE, "c1", "--list").exit_code == 2
     assert not (folder / "checkpoints").exists()
 

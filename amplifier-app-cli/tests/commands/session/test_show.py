@@ -140,8 +140,8 @@ def test_an_unknown_and_an_ambiguous_session_are_refused(give: Give, made: Made)
     made(ONE, "x")
     made("11111111-9999-4000-8000-000000000001", "x")
     missing = give("show", "nothing")
-    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert (missing.exit_code, missing.stdout) == (2, "")
     assert "amplifier session list --all-projects" in missing.stderr
     several = give("show", "1111")
-    assert several.exit_code == 1
+    assert several.exit_code == 2
     assert ONE in several.stderr

@@ -1,0 +1,78 @@
+"""Every command that people see has `--json`, and prints one JSON document with it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from amplifier_app_cli.main import main
+
+Amplifier = Callable[..., subprocess.CompletedProcess[str]]
+
+#: What prints something else: a script, a conversation, a file in a format of its own.
+OTHERS = {"amplifier completion", "amplifier init", "amplifier session export"}
+
+
+def _leaves(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _leaves(command, f"{path} {name}")
+        elif command is not None:
+            yield f"{path} {name}", command
+
+
+def test_every_command_has_the_option() -> None:
+    """All visible commands accept `--json`, but for the few that print something else."""
+    without = {
+        path
+        for path, command in _leaves(main, "amplifier")
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+    assert without == OTHERS
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ("bundle add ./extra.yaml --app --project", "bundle.added.extra"),
+        ("bundle set minimal", "bundle.active"),
+        ("module add tool-todo", "modules.tools.tool-todo"),
+        ("module add tool-todo --source ./mine --local", "modules.tools.tool-todo.source"),
+        ("provider add mock --model m", "config.providers.provider-mock"),
+    ],
+)
+def test_edits_of_settings(amplifier: Amplifier, project: Path, given: str, key: str) -> None:
+    """A command that changes settings prints which keys of which files it changed."""
+    (project / "extra.yaml").write_text("bundle: {name: extra}\n", encoding="utf-8")
+    (project / "mine").mkdir()
+    result = amplifier(*given.split(), "--json")
+    assert result.returncode == 0, result.stderr
+    record = json.loads(result.stdout)
+    assert record["changed"] is True
+    assert any(edit["key"].startswith(key) and Path(edit["file"]).is_file() for edit in record["edits"]), record
+
+
+def test_removing_what_was_added(amplifier: Amplifier) -> None:
+    """What was set is unset with one document as well, and an error is one too."""
+    for given in ("bundle set minimal", "module add tool-todo", "provider add mock --model m"):
+        assert amplifier(*given.split()).returncode == 0
+    for given in ("bundle unset", "module remove tool-todo", "provider set mock --model n", "provider remove mock -y"):
+        result = amplifier(*given.split(), "--json")
+        assert (result.returncode, json.loads(result.stdout)["changed"]) == (0, True), result.stderr
+    result = amplifier("module", "remove", "tool-todo", "--json")
+    assert (result.returncode, json.loads(result.stdout)["code"]) == (2, "setting_not_found")
+
+
+def test_keys(amplifier: Amplifier) -> None:
+    """Storing and removing a key says where, and never what."""
+    stored = amplifier("keys", "set", "MY_KEY", "--json", stdin="the-secret-value")
+    assert json.loads(stored.stdout)["where"] == "file"
+    assert "the-secret-value" not in stored.stdout
+    assert json.loads(amplifier("keys", "remove", "MY_KEY", "-y", "--json").stdout)["removed"] is True
