@@ -92,9 +92,11 @@ async def listed_models(module: str, config: dict[str, Any], environ: Mapping[st
     from amplifier_core import AmplifierSession
 
     os.environ.update({name: value for name, value in environ.items() if not os.environ.get(name)})
-    session = AmplifierSession({"session": _SESSION, "providers": [{"module": module, "config": config | _AT_ONCE}]})
+    session = AmplifierSession(
+        {"session": PROVIDER_ALONE, "providers": [{"module": module, "config": config | _AT_ONCE}]}
+    )
     try:
-        with _warnings_held() as warned:
+        with warnings_held() as warned:
             await session.initialize()
             providers = session.coordinator.get("providers")
             if not providers:

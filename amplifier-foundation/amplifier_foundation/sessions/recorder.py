@@ -140,7 +140,7 @@ class SessionRecorder:
         """Set a key of the metadata; of a session that has had no turn it is written with the first."""
         self._facts[key] = value
         if self.turns:
-            self._update({key: value}, is_activity=False)
+            self._update({key: value})
 
     def open_turn(self, prompt: str) -> None:
         """Record that a turn runs: a session that is resumed in this state was interrupted."""

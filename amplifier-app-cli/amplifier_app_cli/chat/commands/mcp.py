@@ -48,7 +48,7 @@ def _show(chat: Conversation, name: str, connection: Any) -> None:
 
 
 def _state(connection: Any) -> str:
-    return _STATES.get(connection.state, connection.state)
+    return str(_STATES.get(connection.state, connection.state))
 
 
 def _reason(chat: Conversation, connection: Any) -> str:
