@@ -250,6 +250,6 @@ def test_logs_for_a_reader_that_goes_away(project: Any) -> None:
 def test_logs_of_a_strange_name(project: Any, name: str) -> None:
     """A name that is no id finds nothing, and says so safely."""
     done = project.run("logs", name)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "no session matches" in done.stderr
     assert "\x1b" not in done.stderr

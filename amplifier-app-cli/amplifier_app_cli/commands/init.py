@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -163,6 +162,8 @@ def _asked_model(app: App, provider: KnownProvider, wishes: _Wishes) -> str | No
 
 def _models(app: App, provider: KnownProvider, wishes: _Wishes) -> list[str]:
     """Return the models that the provider lists with the key and address just given; say why if it lists none."""
+    import asyncio
+
     from amplifier_app_cli.providers.trial import listed_models
     from amplifier_app_cli.ui.streams import guarded_stdout
 
@@ -190,6 +191,8 @@ def _check(app: App, wishes: _Wishes) -> None:
         except ModuleMissingError as error:
             sys.exit(complain(exits.USAGE, str(error)))
     if wishes.bundle is not None:
+        import asyncio
+
         from amplifier_foundation.plan.prepare import Options, compose
 
         asyncio.run(compose(Options(app.home, app.project, bundle=wishes.bundle, environ=app.environ)))

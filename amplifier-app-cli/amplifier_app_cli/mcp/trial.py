@@ -51,7 +51,7 @@ class Trial(NamedTuple):
     #: `connected`, `failed`, or `cached` when it was not started.
     state: str
     tools: tuple[Offered, ...] = ()
-    #: Why it failed, with its code.
+    #: Why it failed and what to do about it, with a code.
     reason: str | None = None
     code: str | None = None
     duration_ms: float | None = None
@@ -176,7 +176,8 @@ class _Watch:
             return Trial(name, "failed", reason="it neither connected nor failed in time", code="connect_timeout")
         if ended["event"] == "mcp:connected":
             return Trial(name, "connected", tools, duration_ms=ended.get("duration_ms"), sandbox=ended.get("sandbox"))
-        return Trial(name, "failed", reason=str(ended.get("reason")), code=str(ended.get("code")))
+        reason = ". ".join(str(text) for text in (ended.get("reason"), ended.get("advice")) if text)
+        return Trial(name, "failed", reason=reason, code=str(ended.get("code")))
 
 
 def _offered(tools: Mapping[str, Any], server: str) -> tuple[Offered, ...]:

@@ -45,7 +45,7 @@ def complain(code: int, message: str) -> int:
 
 
 class _Warnings(logging.Handler):
-    """Show every message once, with the place in a module's code that failed; with -v also the lines around it."""
+    """Show every message once, masked, with the place in a module's code that failed; with -v also the lines there."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -60,7 +60,24 @@ class _Warnings(logging.Handler):
             text = str(record.msg)
         if text not in self._shown:
             self._shown.add(text)
-            say("\n".join((f"amplifier: {text}{_place(record)}", *_frames(record))))
+            say(_masked("\n".join((f"amplifier: {text}{_reason(record, text)}{_place(record)}", *_frames(record)))))
+
+
+def _masked(text: str) -> str:
+    """Return a text without the secrets that this process knows or that look like some: terminals are recorded, too."""
+    from amplifier_foundation.sessions.metadata import default_scrub
+
+    return str(default_scrub()(text))
+
+
+def _reason(record: logging.LogRecord, text: str) -> str:
+    """Return what the exception of a record says, if its message does not."""
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return ""
+    from amplifier_core.data import reason
+
+    return "" if (said := reason(error)) in text else f": {said}"
 
 
 def _place(record: logging.LogRecord) -> str:

@@ -44,8 +44,9 @@ def home(environment: dict[str, str]) -> Path:
 @pytest.fixture
 def server(project: Path) -> tuple[str, str]:
     """Return the command of a server with one tool."""
-    (project / "notes_server.py").write_text(_SERVER, encoding="utf-8")
-    return sys.executable, "notes_server.py"
+    script = project / "notes_server.py"
+    script.write_text(_SERVER, encoding="utf-8")
+    return sys.executable, str(script)
 
 
 def _listed(result: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
@@ -70,6 +71,16 @@ def test_a_server_is_added_tested_listed_and_removed(amplifier: Amplifier, home:
     assert amplifier("mcp", "remove", "notes").returncode == 0
     assert amplifier("mcp", "show", "notes").returncode == 2
     assert not list((home / "projects").glob("*/sessions/*"))
+
+
+def test_a_script_of_the_project_needs_trust(amplifier: Amplifier, home: Path, server: tuple[str, str]) -> None:
+    """A relative path is another script in each project: it is started in a trusted one, and the failure says how."""
+    amplifier("mcp", "add", "notes", "--", server[0], Path(server[1]).name)
+    tested = amplifier("mcp", "test", "notes")
+    assert tested.returncode == 1
+    assert "is part of this project, which is not trusted. Look at it, then trust" in tested.stderr
+    assert amplifier("trust", "--yes").returncode == 0
+    assert amplifier("mcp", "test", "notes").returncode == 0
 
 
 def test_a_server_that_fails(amplifier: Amplifier, home: Path) -> None:

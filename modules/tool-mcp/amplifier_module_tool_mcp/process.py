@@ -141,9 +141,15 @@ class ServerProcess:
         return self._sandbox.launch(program, resolved.args, self._folder, environment)
 
     def _check_trust(self, argv: Sequence[str], project: str) -> None:
-        """Raise ServerFault for code of a project that is not trusted: the program, or the script that it runs."""
+        """Raise ServerFault for code of a project that is not trusted: the program, or the script that it runs.
+
+        An absolute path in the entry is the user's word for that file; a relative one means another in each project.
+        """
+        named = {self._resolved.command, *self._resolved.args}
         for path in filter(None, (argv[0], script_of(argv, self._folder))):
-            if any(is_below(place, project) for place in (os.path.normpath(path), os.path.realpath(path))):
+            if path in named and os.path.isabs(path):
+                continue
+            if any(is_below(each, project) for each in (os.path.normpath(path), os.path.realpath(path))):
                 reason = self._resolved.mask.diagnostic(f"{path} is part of this project, which is not trusted")
                 raise ServerFault("untrusted", reason, "Look at it, then trust the project with `amplifier trust`")
 

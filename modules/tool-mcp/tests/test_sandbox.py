@@ -283,6 +283,14 @@ async def test_the_users_server_runs_no_code_of_an_untrusted_project(
     assert not (session.project / "ran").exists()
 
 
+async def test_an_absolute_path_of_the_users_own_file(session: Session, user_entry: Callable[..., None]) -> None:
+    """An absolute path in the user's own file is the user's word for that script, wherever it is."""
+    script = session.project / "servers" / "odd.py"
+    user_entry(command=sys.executable, args=[str(script), "plain"], sandbox="off")
+    await session.open({})
+    await session.told("connected")
+
+
 async def test_a_module_of_an_untrusted_project(
     session: Session, user_entry: Callable[..., None], tmp_path: Path
 ) -> None:

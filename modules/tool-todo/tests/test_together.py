@@ -25,7 +25,7 @@ turns:
       contains: ["Todo list, 0 of 2 done:", "[>] Finding dead code", "[ ] Remove it"]
     tool_calls:
       - {name: todo, arguments: {action: update, todos: [{content: Find dead code, status: done}]}}
-  - expect: {contains: ["todos[0].activeForm must be text", "[>] Finding dead code"]}
+  - expect: {contains: ["$.todos[0]: 'activeForm' is a required property", "[>] Finding dead code"]}
     tool_calls:
       - name: todo
         arguments:

@@ -369,7 +369,8 @@ class ToolRunner:
             raise CallFailed("timeout", message, f"Error: {message}; it may or may not have taken effect") from None
         except Exception as error:
             message = reason(error)
-            logger.warning("Tool '%s' raised %s: %s", name, type(error).__name__, message, exc_info=error)
+            # Without the message, which may hold a secret: whoever shows the exception masks it.
+            logger.warning("Tool '%s' raised %s", name, type(error).__name__, exc_info=error)
             raise CallFailed(type(error).__name__, message, f"Error executing tool: {message}") from error
         finally:
             if cancellation is not None:
