@@ -89,10 +89,18 @@ _OPTIONS = (
         "sandbox, or only reading.",
     ),
     click.option(
-        "--allow", multiple=True, metavar="RULE", callback=_check_rules, help="Allow what RULE says, for this run, such as `npm test`; see `amplifier policy allow`."
+        "--allow",
+        multiple=True,
+        metavar="RULE",
+        callback=_check_rules,
+        help="Allow what RULE says, for this run, such as `npm test`; see `amplifier policy allow`.",
     ),
     click.option(
-        "--deny", multiple=True, metavar="RULE", callback=_check_rules, help="Deny what RULE says, for this run, such as `git push *`."
+        "--deny",
+        multiple=True,
+        metavar="RULE",
+        callback=_check_rules,
+        help="Deny what RULE says, for this run, such as `git push *`.",
     ),
     click.option(
         "--add-dir",
