@@ -36,7 +36,11 @@ def run_to_exit(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
         code = loop.run(work())
     except SystemExit as error:
         # None of our code exits in there: a module's exit code must not pass for that of the run.
-        code = complain(exits.FAILURE, f"a module tried to end the program with exit code {error.code!r}")
+        from amplifier_foundation.tracebacks import location
+
+        place = location(error)
+        where = f" ({place}): raise an error there instead" if place else ""
+        code = complain(exits.FAILURE, f"a module tried to end the program with exit code {error.code!r}{where}")
     finally:
         resume_garbage_collection()
     if not loop.is_over:

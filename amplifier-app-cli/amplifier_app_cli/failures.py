@@ -76,8 +76,21 @@ def describe_failure(error: Exception, *, anything: bool = False) -> Failure | N
     if isinstance(error, (RuntimeError, ValueError, TypeError)) and not anything:
         return Failure("plan_invalid", str(error), exits.FAILURE)
     if isinstance(error, RuntimeError):
-        return Failure("failed", str(error) or type(error).__name__, exits.FAILURE)
-    return Failure("failed", f"{type(error).__name__}: {error}", exits.FAILURE) if anything else None
+        return Failure("failed", _placed(str(error) or type(error).__name__, error), exits.FAILURE)
+    if not anything:
+        return None
+    return Failure("failed", _placed(f"{type(error).__name__}: {error}", error), exits.FAILURE)
+
+
+def _placed(message: str, error: Exception) -> str:
+    """Return the message with the place in a module's own code that failed; with -v also the lines around it."""
+    from amplifier_foundation.tracebacks import frame_lines, location
+
+    place = location(error)
+    if place is None:
+        return message
+    frames = frame_lines(error) if current_app().is_verbose else ()
+    return "\n".join((f"{message} ({place}; the log has the whole traceback)", *frames))
 
 
 def _known(error: Exception) -> Failure | None:

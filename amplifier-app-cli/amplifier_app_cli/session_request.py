@@ -132,10 +132,10 @@ def _rules(request: SessionRequest) -> list[Rule]:
     """Return the rules of --allow and --deny."""
     if not (request.allow or request.deny):
         return []
-    from amplifier_kit.guard.policy.rule_text import parse_rule_text
+    from amplifier_foundation.policy.rule_text import parse_rule
 
-    given = [("--allow", parse_rule_text(text, "allow")) for text in request.allow]
-    given += [("--deny", parse_rule_text(text, "deny")) for text in request.deny]
+    given = [("--allow", parse_rule(text, "allow")) for text in request.allow]
+    given += [("--deny", parse_rule(text, "deny")) for text in request.deny]
     return [replace(rule, where=option) for option, rule in given]
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from amplifier_core.data import reason
+
 #: How many of a module's own frames are shown: the last ones.
 _MOST_FRAMES = 3
 #: Our packages: their frames are on every stack.
@@ -36,9 +38,10 @@ def frame_lines(error: BaseException) -> list[str]:
     return []
 
 
-def traceback_text(error: BaseException) -> str:
-    """Return the whole traceback, causes included."""
-    return "".join(traceback.format_exception(error))
+def error_record(error: BaseException) -> dict[str, str]:
+    """Return an error as logs have it: type, message, and the whole traceback with its causes."""
+    text = "".join(traceback.format_exception(error))
+    return {"type": type(error).__name__, "message": reason(error), "traceback": text}
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

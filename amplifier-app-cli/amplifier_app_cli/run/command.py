@@ -30,13 +30,12 @@ def _check_rules(context: click.Context, option: click.Parameter, texts: tuple[s
     """Check the rules of --allow and --deny; raises BadParameter."""
     if not texts:
         return ()
-    from amplifier_kit.guard.policy.rule_text import parse_rule_text
-    from amplifier_kit.guard.policy.rules import RuleError
+    from amplifier_foundation.policy.rule_text import RuleTextError, parse_rule
 
     for text in texts:
         try:
-            parse_rule_text(text, "allow" if option.name == "allow" else "deny")
-        except RuleError as error:
+            parse_rule(text, "allow" if option.name == "allow" else "deny")
+        except RuleTextError as error:
             raise click.BadParameter(str(error), context, option) from error
     return texts
 
@@ -90,10 +89,18 @@ _OPTIONS = (
         "sandbox, or only reading.",
     ),
     click.option(
-        "--allow", multiple=True, metavar="RULE", callback=_check_rules, help="Allow what RULE says, for this run."
+        "--allow",
+        multiple=True,
+        metavar="RULE",
+        callback=_check_rules,
+        help="Allow what RULE says, for this run, such as `npm test`; see `amplifier policy allow`.",
     ),
     click.option(
-        "--deny", multiple=True, metavar="RULE", callback=_check_rules, help="Deny what RULE says, for this run."
+        "--deny",
+        multiple=True,
+        metavar="RULE",
+        callback=_check_rules,
+        help="Deny what RULE says, for this run, such as `git push *`.",
     ),
     click.option(
         "--add-dir",

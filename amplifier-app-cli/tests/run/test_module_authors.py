@@ -91,6 +91,12 @@ def _log(project: Path, home: Path) -> list[dict[str, Any]]:
         ),
         (TOOL.replace("async def mount", "async def mnt"), "mount_exists: ", None, "define `async def mount("),
         (
+            TOOL.replace("async def execute", "async def run"),
+            "protocol_compliance: Tool 'count_words' does not implement Tool interface",
+            None,
+            "write what is missing; `amplifier module validate ",
+        ),
+        (
             TOOL.replace("async def execute", "def execute"),
             "tool_execute: Tool.execute() should be async",
             None,
@@ -191,6 +197,87 @@ def test_a_handler_that_raises(author: Callable[..., Any], project: Path) -> Non
     assert result.stdout == "Sure.\n"
     said = "amplifier: Hook handler error for event 'prompt:submit' (handler 'greet'): 'absent'"
     assert f"{said} ({project / 'hooks-greet'}/amplifier_module_hooks_greet/__init__.py:3)" in result.stderr
+
+
+#: Modules whose code fails in the middle of a turn, by the key that names them in the bundle.
+FAULTY = {
+    "provider": """\
+class Provider:
+    name = "faulty"
+    def get_info(self):
+        from amplifier_core import ProviderInfo
+        return ProviderInfo(id="faulty", display_name="Faulty")
+    async def list_models(self): return []
+    async def complete(self, request, **options):
+        return {}["absent"]
+    def parse_tool_calls(self, response): return []
+
+async def mount(coordinator, config=None):
+    await coordinator.mount("providers", Provider(), name="faulty")
+""",
+    "loop": """\
+class Loop:
+    async def execute(self, prompt, context, providers, tools, hooks, **more):
+        return {}["absent"]
+
+async def mount(coordinator, config=None):
+    await coordinator.mount("orchestrator", Loop())
+""",
+}
+
+
+@pytest.mark.parametrize("options", [(), ("-v",)])
+@pytest.mark.parametrize("kind", FAULTY)
+def test_a_provider_or_loop_that_raises(
+    amplifier: Amplifier, project: Path, tmp_path: Path, kind: str, options: tuple[str, ...]
+) -> None:
+    """The turn fails with one line that names the place, the lines come with -v, the log has the traceback."""
+    code = FAULTY[kind]
+    package = project / f"{kind}-faulty" / f"amplifier_module_{kind}_faulty"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(code, encoding="utf-8")
+    entries = {"provider": "{module: provider-mock}", "loop": "{module: loop-basic}"}
+    entries[kind] = f"{{module: {kind}-faulty, source: ./{kind}-faulty}}"
+    (project / "bundle.yaml").write_text(
+        "bundle: {name: faulty, version: 1.0.0}\nincludes: [{bundle: 'amplifier:behaviors/logging'}]\n"
+        f"session: {{orchestrator: {entries['loop']}, context: {{module: context-simple}}}}\n"
+        f"providers: [{entries['provider']}]\n",
+        encoding="utf-8",
+    )
+    result = amplifier("run", "go", "--bundle", ".", "--trust", *options)
+    assert result.returncode == 1
+    place = f"{package / '__init__.py'}:{code[: code.index('absent')].count(chr(10)) + 1}"
+    assert result.stderr.count(f"amplifier: KeyError: 'absent' ({place}; the log has the whole traceback)") == 1
+    assert ('return {}["absent"]' in result.stderr) == bool(options)
+    [entry] = [one for one in _log(project, tmp_path / "home") if one["event"] == "log:entry"]
+    assert entry["data"]["message"] == f"The turn failed in {place}"
+    assert "KeyError" in str(entry["error"])
+
+
+@pytest.mark.parametrize(
+    "line", ["import sys; sys.exit(0)\n", "async def mount(coordinator, config): raise SystemExit(0)\n"]
+)
+def test_a_module_that_ends_the_program(author: Callable[..., Any], project: Path, line: str) -> None:
+    """Its exit code is not that of the run, and the line that did it is named."""
+    result = author("tool-words", line)
+    assert result.returncode == 1
+    file = project / "tool-words" / "amplifier_module_tool_words" / "__init__.py"
+    assert f"a module tried to end the program with exit code 0 ({file}:1)" in result.stderr
+
+
+@pytest.mark.parametrize(("kind", "near"), [("context", "context-simple"), ("orchestrator", "loop-basic")])
+def test_a_misspelled_loop_or_context(amplifier: Amplifier, project: Path, kind: str, near: str) -> None:
+    """It is named as every other module, with the nearest one."""
+    session = {"orchestrator": "{module: loop-basic}", "context": "{module: context-simple}"}
+    session[kind] = f"{{module: {near}x}}"
+    text = ", ".join(f"{name}: {entry}" for name, entry in session.items())
+    (project / "bundle.yaml").write_text(
+        f"bundle: {{name: b, version: 1.0.0}}\nsession: {{{text}}}\nproviders: [{{module: provider-mock}}]\n", "utf-8"
+    )
+    result = amplifier("run", "go", "--bundle", ".")
+    assert result.returncode == 6
+    assert f"  - {kind} '{near}x': Module '{near}x' not found" in result.stderr
+    assert f"Did you mean '{near}'?" in result.stderr
 
 
 def test_a_misspelled_module(amplifier: Amplifier, scripted: Scripted) -> None:

@@ -183,9 +183,9 @@ def test_auto_asks_for_a_command_that_runs_outside_of_the_sandbox(
 
 
 def test_rules_for_one_run(amplifier: Amplifier, scripted: Scripted, project: Path) -> None:
-    """--allow and --deny hold for this run alone, also with rules of another kind; deny wins."""
+    """--allow and --deny hold for this run alone, in the forms of `amplifier policy allow`; deny wins."""
     bundle = scripted(_RUN, _TOOLS)
-    assert amplifier("run", "go", "--bundle", bundle, "--allow", "command touch *").returncode == 0
+    assert amplifier("run", "go", "--bundle", bundle, "--allow", "touch *").returncode == 0
     assert (project / "made").exists()
     (project / "made").unlink()
     scripted(_RUN, _TOOLS)
@@ -194,9 +194,10 @@ def test_rules_for_one_run(amplifier: Amplifier, scripted: Scripted, project: Pa
     both = ("--allow", "process.exec", "--deny", 'command "touch *"')
     assert amplifier("run", "go", "--bundle", bundle, *both).returncode == 0
     assert not (project / "made").exists()
-    result = amplifier("run", "go", "--bundle", bundle, "--allow", "touch *")
-    assert result.returncode == 2
-    assert "cannot read the rule 'touch *'" in result.stderr
+    for option, text in (("--allow", "deny touch *"), ("--deny", "command: touch *")):
+        result = amplifier("run", "go", "--bundle", bundle, option, text)
+        assert result.returncode == 2
+        assert f"the rule {text!r}" in result.stderr
 
 
 def test_a_tool_that_no_rule_is_about_is_pending(

@@ -28,6 +28,8 @@ _WORDS: Final = {
     "host": (None, "host"),
     "action": (None, "action"),
 }
+#: Another spelling of these words, as in a policy file; read as a command it would be a rule about nothing.
+_MISSPELT: Final = re.compile(rf"({'|'.join(_WORDS)})\s*[:=]")
 #: A part of a rule as lists print it: `command "git push"`.
 _PART: Final = re.compile(r'(tool|command|path|host) "(.*?)"(?= (?:tool|command|path|host) "|$)')
 _HOW: Final = (
@@ -80,6 +82,13 @@ def _of_entry(text: str, verdict: Verdict) -> dict[str, Any]:
 
 
 def _of_words(text: str) -> dict[str, str]:
+    if text == "everything":
+        return {}
+    if text == "*":
+        raise RuleTextError("`*` may mean every command or every action: write `command *` or `everything`")
+    if misspelt := _MISSPELT.match(text):
+        value = text[misspelt.end() :].strip()
+        raise RuleTextError(f"cannot read the rule {text!r}: write it as `{misspelt[1]} {value}`")
     word, _, rest = text.partition(" ")
     rest = rest.strip()
     fields: dict[str, str] = {}
@@ -89,12 +98,18 @@ def _of_words(text: str) -> dict[str, str]:
             return fields
     parts = _PART.findall(text)
     if parts and " ".join(f'{name} "{value}"' for name, value in parts) == text:
+        if len(dict(parts)) < len(parts):
+            raise RuleTextError(f"the rule {text!r} has two patterns of one kind: write one rule for each")
         return {**fields, **dict(parts)}
     if fields:
         raise RuleTextError(f'unknown words after {word!r}: {rest!r}: expected, for example, `{word} path "src/**"`')
     if word in _WORDS and rest:
         action, field = _WORDS[word]
         value = rest[1:-1] if len(rest) > 1 and rest[0] == rest[-1] == '"' else rest
+        if field == "tool" and len(value.split()) > 1:
+            raise RuleTextError(
+                f'a tool\'s name has no blanks, as {value!r} has: to add a pattern, write `tool "bash" command "make *"`'
+            )
         return {**({"action": action} if action else {}), field: _host(value) if field == "host" else value}
     return {"action": "process.exec", "command": text}
 

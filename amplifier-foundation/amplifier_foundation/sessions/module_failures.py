@@ -60,6 +60,10 @@ class ModuleFailure(NamedTuple):
     @property
     def _fix(self) -> str | None:
         names = [check.name for check in getattr(self.error, "checks", ())]
+        if "does not implement" in self.reason:
+            return (
+                f"write what is missing; `amplifier module validate {self.entry.get('source', 'PATH')}` checks it again"
+            )
         if "protocol_compliance" in names:
             point = TYPE_TO_MOUNT_POINT.get(self.kind, f"{self.kind}s")
             if point == "hooks":

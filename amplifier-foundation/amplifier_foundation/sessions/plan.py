@@ -204,8 +204,7 @@ async def load_modules(session: AmplifierSession, *, allow_missing: bool) -> Non
             raise
         entry = session_module(session.config, kind)
         found = [_failure(kind, entry, error.__cause__ or error), *await _failures_after(session, kind)]
-        failures = [str(error), *(one.text for one in found[1:])]
-        raise ModulesMissingError(failures, is_fatal=True, modules=found) from error
+        raise ModulesMissingError([one.text for one in found], is_fatal=True, modules=found) from error
     if not known:
         return
     found = [_failure(*one) for one in known]

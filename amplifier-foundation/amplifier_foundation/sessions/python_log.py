@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from amplifier_core.data import reason
 from amplifier_core.trace import current_scope
 
 
@@ -32,10 +31,9 @@ class PythonLog(logging.Handler):
         data: dict[str, Any] = {"logger": record.name}
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            from amplifier_foundation.tracebacks import traceback_text
+            from amplifier_foundation.tracebacks import error_record
 
-            kind = type(error).__name__
-            data["error"] = {"type": kind, "message": reason(error), "traceback": traceback_text(error)}
+            data["error"] = error_record(error)
         try:
             self._coordinator.log(record.levelname, record.getMessage(), **data)
         except Exception:

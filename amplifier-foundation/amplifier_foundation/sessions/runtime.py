@@ -391,6 +391,7 @@ class SessionRuntime:
         try:
             answer = await self.session.execute(prompt)
         except Exception as error:
+            self._log_fault(error)
             if self._delivery.failure in (None, error):
                 raise
             raise self._delivery.failure from error
@@ -399,6 +400,15 @@ class SessionRuntime:
             self.session.status.last_error = {"message": str(self._delivery.failure)}
             raise self._delivery.failure
         return answer
+
+    def _log_fault(self, error: Exception) -> None:
+        """Write the traceback into the log if the code of a module failed; other errors say all there is to know."""
+        from amplifier_core.llm_errors import LLMError
+        from amplifier_foundation.errors import FoundationError
+        from amplifier_foundation.tracebacks import error_record, location
+
+        if not isinstance(error, (FoundationError, LLMError)) and (place := location(error)) is not None:
+            self.session.coordinator.log("ERROR", f"The turn failed in {place}", error=error_record(error))
 
     async def replace_messages(self, messages: Sequence[dict[str, Any]]) -> None:
         """Replace the conversation; the system prompt stays."""

@@ -19,10 +19,10 @@ from amplifier_foundation.policy.modes import (
     mode_of_settings,
     parse_mode,
 )
+from amplifier_foundation.policy.rule_text import parse_rule
 from amplifier_foundation.policy.sandboxed import SandboxedTools
 from amplifier_foundation.sessions.permissions import SessionPermissions
 from amplifier_foundation.settings.settings import Settings
-from amplifier_kit.guard.policy.rule_text import parse_rule_text
 
 In = Callable[..., SessionPermissions]
 
@@ -41,7 +41,7 @@ def in_mode(home: Home, project: Path) -> In:
 
     def made(mode: Mode, *rules: str, **more: Any) -> SessionPermissions:
         texts = [text.split(" ", 1) for text in rules]
-        run = RunPermissions(mode, {}, tuple(parse_rule_text(text, verdict) for verdict, text in texts), **more)  # type: ignore[arg-type]
+        run = RunPermissions(mode, {}, tuple(parse_rule(text, verdict) for verdict, text in texts), **more)  # type: ignore[arg-type]
         prepared = Prepared.from_plan({}, home.path, project)
         return SessionPermissions.of(prepared, home.sessions(project) / "one", run=run)
 

@@ -23,6 +23,8 @@ from amplifier_kit.guard.policy.rules import Rule
         ("fetch https://docs.example.com:8080/x?y", {"action": "network.fetch", "host": "docs.example.com"}),
         ("tool mcp_notes_*", {"tool": "mcp_notes_*"}),
         ("session.spawn", {"action": "session.spawn"}),
+        ("everything", {}),
+        ("command *", {"action": "process.exec", "command": "*"}),
         ('filesystem.write path "src/**"', {"action": "filesystem.write", "path": "src/**"}),
         ('tool "bash" command "make *"', {"tool": "bash", "command": "make *"}),
         ("{action: mcp.call, tool: x_*, reason: why}", {"action": "mcp.call", "tool": "x_*", "reason": "why"}),
@@ -41,6 +43,8 @@ def test_forms(text: str, fields: dict[str, str]) -> None:
         Rule("allow", action="filesystem.read", path="~/notes/**"),
         Rule("allow", action="network.fetch", host="*.example.com"),
         Rule("allow", tool="bash"),
+        Rule("allow", path="my folder/**"),
+        Rule("allow"),
         Rule("allow", action="mcp.*"),
         Rule("allow", action="process.exec", tool="bash", command="make"),
     ],
@@ -52,7 +56,14 @@ def test_what_lists_print_is_understood(rule: Rule, verdict: str) -> None:
     assert parse_rule(str(given), given.verdict) == given
 
 
-@pytest.mark.parametrize("text", ["", "allow", "deny x", "{", "{verdict: deny, command: x}", "mcp.call what", "a && b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "allow", "deny x", "{", "{verdict: deny, command: x}", "mcp.call what", "a && b", "*", "host a b"),
+        *("path=src/**", "command: git push *", "tool bash command rm *", 'path "a" path "b"', "filesystem.wirte"),
+        *('command "git  status"', "filesystem.read filesystem.write", 'command "a "b" c"'),
+    ],
+)
 def test_what_is_no_rule(text: str) -> None:
     """A text that is not a rule, or says another verdict, is refused; a lone verdict is a command of that name."""
     if text == "allow":
@@ -73,7 +84,8 @@ def test_any_verdict() -> None:
     [
         ("npm test", "exactly the command `npm test`", ("process.exec", {"command": "npm test"})),
         ("npm *", "commands of the form `npm *`", None),
-        ("*", "every command", None),
+        ("command *", "every command", None),
+        ("everything", "everything", None),
         ("write x.txt", "writing `x.txt`", ("filesystem.write", {"path": "x.txt"})),
         ("fetch *", "every host", None),
         ("tool web_search", "the tool web_search, with any input", ("tool.web_search", {"tool_name": "web_search"})),
