@@ -51,11 +51,17 @@ class Trial(NamedTuple):
     #: `connected`, `failed`, or `cached` when it was not started.
     state: str
     tools: tuple[Offered, ...] = ()
-    #: Why it failed, with its code.
+    #: Why it failed, what to do next where that is known, and the code of the failure.
     reason: str | None = None
+    advice: str | None = None
     code: str | None = None
     duration_ms: float | None = None
     sandbox: str | None = None
+
+    @property
+    def explanation(self) -> str:
+        """Why the server failed, and what to do next."""
+        return ". ".join(filter(None, (self.reason, self.advice)))
 
 
 async def try_servers(
@@ -176,7 +182,8 @@ class _Watch:
             return Trial(name, "failed", reason="it neither connected nor failed in time", code="connect_timeout")
         if ended["event"] == "mcp:connected":
             return Trial(name, "connected", tools, duration_ms=ended.get("duration_ms"), sandbox=ended.get("sandbox"))
-        return Trial(name, "failed", reason=str(ended.get("reason")), code=str(ended.get("code")))
+        advice = ended.get("advice") or None
+        return Trial(name, "failed", reason=str(ended.get("reason")), advice=advice, code=str(ended.get("code")))
 
 
 def _offered(tools: Mapping[str, Any], server: str) -> tuple[Offered, ...]:
