@@ -211,7 +211,8 @@ def _chat_unless_prompt(run: click.Command, arguments: Sequence[str]) -> list[st
         return []
     parser = run.make_parser(click.Context(run, resilient_parsing=True, ignore_unknown_options=True))
     options, _, _ = parser.parse_args(args=list(arguments))
-    return [] if options.get("prompt") or options.get("help") else ["--mode", "chat"]
+    # The parser stands in for a missing argument with an object of click's own, which counts as true.
+    return [] if isinstance(options.get("prompt"), str) else ["--mode", "chat"]
 
 
 def _is_prompt(word: str) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -102,6 +104,22 @@ def test_several_words_are_a_prompt(amplifier: Amplifier, project: Path, given: 
     result = amplifier(*given)
     assert result.returncode == 0, result.stderr
     assert "scripted answer" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--bundle", "minimal"], ["--mode", "chat", "--bundle", "minimal"]),
+        (["-q", "--provider=mock"], ["--mode", "chat", "--provider=mock"]),
+        (["--bundle", "minimal", "say hello"], ["--bundle", "minimal", "say hello"]),
+    ],
+)
+def test_options_without_a_prompt_are_a_chat(
+    monkeypatch: pytest.MonkeyPatch, given: list[str], words: list[str]
+) -> None:
+    """At a terminal, options of `run` without a prompt start a chat with them."""
+    monkeypatch.setattr(sys, "stdin", Mock(isatty=lambda: True))
+    assert main.make_context("amplifier", given).args == words
 
 
 def test_an_option_of_no_command(tmp_path: Path) -> None:

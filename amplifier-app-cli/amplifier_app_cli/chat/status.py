@@ -12,7 +12,7 @@ from amplifier_app_cli.ui.layout import columns, one_line, single_line
 #: Before hooks that may wait, such as for MCP servers, and after all of them.
 _BEFORE: Final = -2000
 _AFTER: Final = 950
-_MCP_SERVERS: Final = "mcp.servers"
+MCP_SERVERS: Final = "mcp.servers"
 #: States of a connection in which a server may still come.
 _CONNECTING: Final = ("new", "connecting", "waiting")
 
@@ -114,7 +114,7 @@ def connecting_servers(coordinator: Any) -> list[str]:
 
 def mcp_connections(coordinator: Any) -> dict[str, Any]:
     """Return the connections of the MCP servers by name; empty without the module."""
-    connections = getattr(coordinator.get_capability(_MCP_SERVERS), "connections", None)
+    connections = getattr(coordinator.get_capability(MCP_SERVERS), "connections", None)
     if not isinstance(connections, dict):  # another module may register something else under that name
         return {}
     return {str(name): one for name, one in connections.items() if isinstance(getattr(one, "state", None), str)}

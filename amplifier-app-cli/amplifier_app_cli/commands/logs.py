@@ -182,7 +182,9 @@ def _readable(line: LogLine) -> str:
     status = f" {line.record['status']}" if line.record.get("status") else ""
     error = f" {line.error.get('message', '')}" if line.error else ""
     clock = (line.ts or "")[11:23]
-    text = f"{line.seq or '':>5} {clock} {line.level or '':<7} {line.event}{status}{error} {facts}"
+    took = line.record.get("duration_ms")
+    length = f" ({duration(took / 1000)})" if isinstance(took, int | float) and not isinstance(took, bool) else ""
+    text = f"{line.seq or '':>5} {clock} {line.level or '':<7} {line.event}{status}{length}{error} {facts}"
     return plain(text.replace("\n", "\\n")).rstrip()
 
 

@@ -132,7 +132,7 @@ def list_servers(is_cached: bool, as_json: bool) -> None:
         if trial.tools:
             click.echo(plain(f"{name}: {', '.join(tool.name for tool in trial.tools)}"))
         if trial.reason:
-            app.inform(f"{name}: {trial.reason}")
+            app.inform(f"{name}: {trial.explanation}")
     session.note_missing_module(app)
 
 
@@ -188,7 +188,7 @@ def test(name: str, as_json: bool) -> None:
             click.echo(plain(line))
         session.note_missing_module(app)
     if trial.state != "connected":
-        sys.exit(complain(exits.FAILURE, f"the MCP server {name!r} ({server.origin}) failed: {trial.reason}"))
+        sys.exit(complain(exits.FAILURE, f"the MCP server {name!r} ({server.origin}) failed: {trial.explanation}"))
 
 
 def _scope_options(command: Function) -> Function:
@@ -346,6 +346,7 @@ def _record(server: Server, trial: Trial | None) -> dict[str, Any]:
         "entry": _safe(server.entry),
         "tools": [tool._asdict() for tool in trial.tools] if trial is not None else [],
         "reason": trial.reason if trial is not None else _UNUSED.get(server.state),
+        "advice": trial.advice if trial is not None else None,
         "code": trial.code if trial is not None else None,
         "duration_ms": trial.duration_ms if trial is not None else None,
         "sandbox": trial.sandbox if trial is not None else None,

@@ -51,11 +51,17 @@ class Trial(NamedTuple):
     #: `connected`, `failed`, or `cached` when it was not started.
     state: str
     tools: tuple[Offered, ...] = ()
-    #: Why it failed and what to do about it, with a code.
+    #: Why it failed, what to do next where that is known, and the code of the failure.
     reason: str | None = None
+    advice: str | None = None
     code: str | None = None
     duration_ms: float | None = None
     sandbox: str | None = None
+
+    @property
+    def explanation(self) -> str:
+        """Why the server failed, and what to do next."""
+        return ". ".join(filter(None, (self.reason, self.advice)))
 
 
 async def try_servers(
@@ -176,8 +182,8 @@ class _Watch:
             return Trial(name, "failed", reason="it neither connected nor failed in time", code="connect_timeout")
         if ended["event"] == "mcp:connected":
             return Trial(name, "connected", tools, duration_ms=ended.get("duration_ms"), sandbox=ended.get("sandbox"))
-        reason = ". ".join(str(text) for text in (ended.get("reason"), ended.get("advice")) if text)
-        return Trial(name, "failed", reason=reason, code=str(ended.get("code")))
+        advice = ended.get("advice") or None
+        return Trial(name, "failed", reason=str(ended.get("reason")), advice=advice, code=str(ended.get("code")))
 
 
 def _offered(tools: Mapping[str, Any], server: str) -> tuple[Offered, ...]:

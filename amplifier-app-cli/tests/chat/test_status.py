@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from amplifier_app_cli.chat.commands.mcp import mcp
 from amplifier_app_cli.chat.status import TurnStatus, connecting_servers, joined
 from amplifier_app_cli.ui.colour import Ink
 from amplifier_core.testing import MockCoordinator
@@ -112,6 +113,19 @@ async def test_servers_that_hold_a_request_back() -> None:
     assert seen == ["waiting for MCP servers: git, files"]
     assert status.text == "waiting for the model"
     assert connecting_servers(MockCoordinator()) == []
+
+
+@pytest.mark.parametrize("words", ["", "git"])
+async def test_a_failed_server_says_what_to_do(words: str) -> None:
+    """`/mcp` shows why a server failed and how to repair it."""
+    status = SimpleNamespace(name="git", state="failed", reason="it is not installed", advice="Install it")
+    servers = SimpleNamespace(connections={"git": status}, statuses=lambda: [status])
+    coordinator = MockCoordinator()
+    coordinator.register_capability("mcp.servers", servers)
+    screen = _Screen()
+    chat: Any = SimpleNamespace(coordinator=coordinator, screen=screen, width=80, scrub=str)
+    await mcp(chat, words)
+    assert "it is not installed. Install it" in "\n".join(screen.shown)
 
 
 def test_parts_that_do_not_fit_are_left_out() -> None:

@@ -401,3 +401,10 @@ def test_an_error_that_passed_is_no_reason(give: Give, write: Write) -> None:
         ROOT, (0, "session:start", {}), (1, "execution:start", {}), *turn, (4, "execution:start", {}), *answered, *ended
     )
     assert give(ROOT, "--tree", "--brief").output.splitlines()[-1].startswith("■ session completed ·")
+
+
+def test_how_long_a_call_took(amplifier: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """The lines for people have the time that a call took."""
+    assert amplifier("run", "--bundle", "minimal", "Why is it slow?").returncode == 0
+    printed = amplifier("logs", "--event", "provider:response").stdout
+    assert re.search(r" provider:response \([\d.]+ m?s\) ", printed), printed

@@ -42,9 +42,10 @@ def home(environment: dict[str, str]) -> Path:
 
 
 @pytest.fixture
-def server(project: Path) -> tuple[str, str]:
-    """Return the command of a server with one tool."""
-    script = project / "notes_server.py"
+def server(tmp_path: Path) -> tuple[str, str]:
+    """Return the command of a server with one tool, which is outside of the project."""
+    script = tmp_path / "servers" / "notes_server.py"
+    script.parent.mkdir()
     script.write_text(_SERVER, encoding="utf-8")
     return sys.executable, str(script)
 
@@ -73,16 +74,6 @@ def test_a_server_is_added_tested_listed_and_removed(amplifier: Amplifier, home:
     assert not list((home / "projects").glob("*/sessions/*"))
 
 
-def test_a_script_of_the_project_needs_trust(amplifier: Amplifier, home: Path, server: tuple[str, str]) -> None:
-    """A relative path is another script in each project: it is started in a trusted one, and the failure says how."""
-    amplifier("mcp", "add", "notes", "--", server[0], Path(server[1]).name)
-    tested = amplifier("mcp", "test", "notes")
-    assert tested.returncode == 1
-    assert "is part of this project, which is not trusted. Look at it, then trust" in tested.stderr
-    assert amplifier("trust", "--yes").returncode == 0
-    assert amplifier("mcp", "test", "notes").returncode == 0
-
-
 def test_a_server_that_fails(amplifier: Amplifier, home: Path) -> None:
     """A server that cannot be started fails its test with the reason, once, and the list with its state."""
     amplifier("mcp", "add", "gone", "--", "no-such-program")
@@ -93,6 +84,19 @@ def test_a_server_that_fails(amplifier: Amplifier, home: Path) -> None:
     assert (listed["state"], listed["tools"]) == ("failed", [])
     assert "no-such-program" in listed["reason"]
     assert amplifier("mcp", "list", "--cached").returncode == 0
+
+
+@pytest.mark.parametrize("command", ["test", "list"])
+def test_what_to_do_about_a_server_that_is_not_installed(amplifier: Amplifier, home: Path, command: str) -> None:
+    """A server that a runner would have to install says how to install it and how to allow it the network."""
+    amplifier("mcp", "add", "none", "--", "npx", "-y", "no-such-server")
+    words = ("test", "none") if command == "test" else ("list",)
+    said = " ".join(amplifier("mcp", *words).stderr.split())
+    assert "no-such-server is not installed" in said
+    assert "`npm install --global no-such-server`" in said
+    assert '"network": true' in said
+    listed = _listed(amplifier("mcp", "list", "--json"))["none"]
+    assert "npm install" in listed["advice"]
 
 
 def test_secrets_are_named_and_never_written(amplifier: Amplifier, home: Path, server: tuple[str, str]) -> None:
@@ -162,7 +166,18 @@ def test_servers_of_a_project(amplifier: Amplifier, project: Path, home: Path, s
     assert amplifier("mcp", "remove", "notes").returncode == 2
     assert amplifier("mcp", "remove", "notes", "--project").returncode == 0
     assert json.loads((project / ".mcp.json").read_text())["other"] == 1
-    assert sorted(os.listdir(project)) == [".mcp.json", "notes_server.py"]
+    assert sorted(os.listdir(project)) == [".mcp.json"]
+
+
+def test_a_script_of_the_project(amplifier: Amplifier, project: Path, home: Path) -> None:
+    """A script of a project that is not trusted is not started, and the failure names the command that trusts it."""
+    (project / "notes_server.py").write_text(_SERVER, encoding="utf-8")
+    amplifier("mcp", "add", "notes", "--", sys.executable, "notes_server.py")
+    refused = amplifier("mcp", "test", "notes")
+    assert refused.returncode == 1
+    assert "trust the project with `amplifier trust`" in refused.stderr
+    assert amplifier("trust", "--yes").returncode == 0
+    assert amplifier("mcp", "test", "notes").returncode == 0
 
 
 def test_an_entry_is_not_replaced(amplifier: Amplifier, home: Path) -> None:

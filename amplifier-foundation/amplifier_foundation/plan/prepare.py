@@ -90,7 +90,7 @@ async def prepare(options: Options, *, given_by_user: bool = True) -> Prepared:
     """
     composition = await compose(options, given_by_user=given_by_user)
     if composition.refusals:
-        raise UntrustedError(composition.refusals, options.project)
+        raise UntrustedError(composition.refusals, options.project, options.bundle)
     prepared = await activate(composition.composed, options, composition.fetcher)
     warnings = [*composition.warnings, *prepared.warnings]
     if not options.locked:

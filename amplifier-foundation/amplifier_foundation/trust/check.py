@@ -58,23 +58,22 @@ class UntrustedError(FoundationError):
 
     code = "untrusted"
 
-    def __init__(self, refusals: Sequence[Refusal], project: Path) -> None:
+    def __init__(self, refusals: Sequence[Refusal], project: Path, bundle: str | None = None) -> None:
+        """`bundle` is the one that was named for this run, which `amplifier trust` looks at only if it is named too."""
         self.refusals = tuple(refusals)
         self.project = project
         import shlex
 
         listed = "\n".join(f"  {refusal}" for refusal in refusals)
-        command = f"amplifier trust {shlex.quote(str(project))}"
+        named = f"--bundle {shlex.quote(bundle)} " if bundle is not None else ""
+        command = f"amplifier trust {named}{shlex.quote(str(project))}"
         super().__init__(
             f"the project {project} names what may only run in a trusted project:\n{listed}\n"
             f"Look at these files. Then run `{command}`, or give `--trust` for one run."
         )
 
 
-_UNCOVERED: Final = (
-    "the project is trusted, but this code was not looked at then: trust it again, with `--bundle` for a bundle that "
-    "only you name"
-)
+_UNCOVERED: Final = "the project is trusted, but this code was not looked at then: trust it again"
 
 #: What values of each kind do.
 _DOES: Final = {

@@ -154,7 +154,7 @@ async def test_code_of_an_untrusted_project_does_not_run(home: Home, project: Pa
     assert len(caught.value.refusals) == 1
     assert "tool-untrusted" in str(caught.value)
     assert f"{project / 'bundle.yaml'}:10" in str(caught.value)
-    assert "amplifier trust" in str(caught.value)
+    assert "`amplifier trust --bundle bundle.yaml " in str(caught.value)
     TrustStore(home).trust(project)
     with pytest.raises(UntrustedError, match="this code was not looked at then"):
         await prepare(options)

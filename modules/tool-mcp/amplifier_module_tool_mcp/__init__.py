@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from amplifier_core.events import PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
+from amplifier_core.events import PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_END, SESSION_RESUME, SESSION_START
 from amplifier_kit.config import read_config
 from amplifier_module_tool_mcp.config import McpConfig
 from amplifier_module_tool_mcp.events import EVENTS
@@ -25,6 +25,8 @@ __all__ = ["CONFIG", "mount", "on_session_ready"]
 CAPABILITY: Final = "mcp.servers"
 #: Before handlers that add to a request: a denied one needs no additions.
 _GATE_PRIORITY: Final = 5
+#: Before the log records the event.
+_BEFORE_LOG: Final = -1000
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
@@ -53,6 +55,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     for event in (SESSION_START, SESSION_RESUME):
         coordinator.hooks.register(event, servers.on_session, name="tool-mcp-audience")
     coordinator.hooks.register(PROMPT_SUBMIT, servers.on_prompt, name="tool-mcp-head-start")
+    coordinator.hooks.register(SESSION_END, servers.on_session_end, priority=_BEFORE_LOG, name="tool-mcp-end")
     # A session that requires a server sends no request without it; the wait is bounded by the server's own deadline.
     on_error: Literal["continue", "deny"] = "deny" if servers.has_required() else "continue"
     coordinator.hooks.register(

@@ -235,6 +235,17 @@ class Servers:
         self._has_listeners.set()
         return HookResult(action="continue")
 
+    async def on_session_end(self, event: str, data: dict[str, Any]) -> HookResult:
+        """Report what a short session has not reported yet, so that nothing follows its end in the log."""
+        await self._announce_now()
+        return HookResult(action="continue")
+
+    async def _announce_now(self) -> None:
+        if self._announcing is not None:
+            self._has_listeners.set()
+            self._are_started.set()
+            await asyncio.wait([self._announcing])
+
     async def _announce(self) -> None:
         """Report ignored config entries, and whether servers run in the sandbox."""
         await self._has_listeners.wait()
@@ -255,10 +266,7 @@ class Servers:
         """End all connections and servers, side by side."""
         if self._scheduled is not None:
             self._scheduled.cancel()
-        if self._announcing is not None:
-            self._has_listeners.set()
-            self._are_started.set()
-            await asyncio.wait([self._announcing])
+        await self._announce_now()
         await asyncio.gather(*(connection.close() for connection in self.connections.values()))
 
     # -- before a request --

@@ -62,10 +62,12 @@ async def test_a_call_does_not_wait_for_it(
 
 
 async def test_a_session_that_is_over_at_once(session: Session, odd: Odd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It starts no server, and its log says nevertheless what they would have run in."""
+    """It starts no server, and its log says nevertheless what they would have run in, before `session:end`."""
     monkeypatch.setattr(servers, "_HEAD_START", 1000.0)
     monkeypatch.setattr(servers, "_LONGEST_HEAD_START", 1000.0)
     await session.open({"odd": odd()})
+    await session.coordinator.hooks.emit("session:end", {})
+    assert [event for event, _ in session._recorder.events] == ["sandbox:status"]
     await session.close()
     assert [data["tool"] for event, data in session._recorder.events if event == "sandbox:status"] == ["tool-mcp"]
     assert session.connection().attempts == 0

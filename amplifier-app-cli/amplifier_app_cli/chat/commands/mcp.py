@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_app_cli.chat.status import mcp_connections
+from amplifier_app_cli.chat.status import MCP_SERVERS, mcp_connections
 from amplifier_app_cli.ui.layout import counted, folded, single_line, table
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.errors import did_you_mean
@@ -29,7 +29,7 @@ async def mcp(chat: Conversation, words: str) -> None:
     if not connections:
         chat.screen.show("no MCP servers: `amplifier mcp add` adds one")
     elif not words:
-        rows = [(name, _state(one), len(_tools(chat, name)), _reason(chat, one)) for name, one in connections.items()]
+        rows = [(name, _state(one), len(_tools(chat, name)), _reason(chat, name)) for name, one in connections.items()]
         chat.screen.show(table(("SERVER", "STATE", "TOOLS", "REASON"), rows, chat.width - 1, whole={"SERVER"}))
     elif words in connections:
         _show(chat, words, connections[words])
@@ -39,7 +39,7 @@ async def mcp(chat: Conversation, words: str) -> None:
 
 def _show(chat: Conversation, name: str, connection: Any) -> None:
     tools = _tools(chat, name)
-    reason = _reason(chat, connection)
+    reason = _reason(chat, name)
     state = f"{name}: {_state(connection)}, {counted(len(tools), 'tool')}{f': {reason}' if reason else ''}"
     chat.screen.show(folded(plain(state), chat.width - 1))
     if tools:
@@ -51,11 +51,13 @@ def _state(connection: Any) -> str:
     return str(_STATES.get(connection.state, connection.state))
 
 
-def _reason(chat: Conversation, connection: Any) -> str:
-    """Return why a server is not connected; empty for one that is."""
-    fault = getattr(connection, "fault", None)
-    reason = getattr(fault, "reason", None) if connection.state != "ready" else None
-    return single_line(str(chat.scrub(str(reason)))) if reason else ""
+def _reason(chat: Conversation, name: str) -> str:
+    """Return why a server is not connected, and what to do; empty for one that is."""
+    statuses = getattr(chat.coordinator.get_capability(MCP_SERVERS), "statuses", tuple)()
+    status = next((one for one in statuses if one.name == name and one.reason), None)
+    if status is None:
+        return ""
+    return single_line(str(chat.scrub(". ".join(filter(None, (status.reason, status.advice))))))
 
 
 def _tools(chat: Conversation, server: str) -> dict[str, Any]:

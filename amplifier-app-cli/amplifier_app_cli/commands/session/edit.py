@@ -90,8 +90,8 @@ def rename(session: str, name: str, as_json: bool) -> None:
 
     \b
     Examples:
-      amplifier session rename 3f2a "the garden"
-      amplifier session rename "the garden" ""
+      amplifier session rename 3f2a "login bug"
+      amplifier session rename "login bug" ""
 
     A name has up to 50 characters, and no other session of the project has it. A session may be renamed while it runs.
     """

@@ -43,7 +43,7 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
     \b
     Examples:
       amplifier session export 3f2a
-      amplifier session export 3f2a -o garden.json
+      amplifier session export 3f2a -o review.json
       amplifier session export 3f2a --as jsonl -o - | jq .role
 
     In md, json and jsonl secrets are masked; tar has the files as they are.

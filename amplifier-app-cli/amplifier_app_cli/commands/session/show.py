@@ -64,7 +64,7 @@ def show(session: str, with_transcript: bool, as_json: bool) -> None:
     \b
     Examples:
       amplifier session show 3f2a
-      amplifier session show "the garden" --with-transcript
+      amplifier session show "login bug" --with-transcript
       amplifier session show 3f2a --json | jq .usage
     """
     app = current_app()
