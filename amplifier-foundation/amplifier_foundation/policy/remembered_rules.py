@@ -89,7 +89,7 @@ class RememberedRules:
         PolicyFileError when the file cannot be changed.
         """
         if scope not in get_args(MemoryScope):
-            raise RememberError(f"{scope!r} is no scope: use {', '.join(get_args(MemoryScope))}")
+            raise RememberError(f"{scope!r} is not a scope: use {', '.join(get_args(MemoryScope))}")
         file = self.file(scope)
         trust = self._checked_trust(rules) if scope == "local" else None
         known = {_said(each.rule): each for each in self._in_file(file, scope)}
