@@ -218,6 +218,24 @@ class RunPermissions:
         return None if why is None else f"read-only mode: {why}"
 
 
+#: By the id of each session that runs in this process: what other processes that it starts sessions in have to be told.
+RUNNING: Final[dict[str, RunPermissions]] = {}
+#: The fields of a rule that say what it means.
+_RULE: Final = ("verdict", "action", "tool", "command", "path", "host", "reason", "where", "is_exact")
+
+
+def to_data(run: RunPermissions) -> dict[str, Any]:
+    """Return the mode and the rules as plain data, for another process; folders are not passed on."""
+    return {"mode": run.mode, "rules": [{name: getattr(rule, name) for name in _RULE} for rule in run.rules]}
+
+
+def from_data(data: Mapping[str, Any]) -> RunPermissions:
+    """Return what `to_data` returned as data; raises what reading other data raises."""
+    from amplifier_kit.guard.policy.rules import Rule
+
+    return RunPermissions(parse_mode(data["mode"]), rules=tuple(Rule(**rule) for rule in data["rules"]))
+
+
 def not_a_project(folder: Path) -> str:
     """Return why files of a folder are not edited unasked; empty for a folder that may be a project."""
     import os
