@@ -89,6 +89,8 @@ def _of_words(text: str) -> dict[str, str]:
             return fields
     parts = _PART.findall(text)
     if parts and " ".join(f'{name} "{value}"' for name, value in parts) == text:
+        if len(dict(parts)) < len(parts):
+            raise RuleTextError(f"the rule {text!r} has two patterns of one kind: write one rule for each")
         return {**fields, **dict(parts)}
     if fields:
         raise RuleTextError(f'unknown words after {word!r}: {rest!r}: expected, for example, `{word} path "src/**"`')
@@ -101,7 +103,10 @@ def _of_words(text: str) -> dict[str, str]:
 
 def _host(text: str) -> str:
     """Return the host of an address; a host as it is."""
-    return urlsplit(text).hostname or text if "://" in text else text
+    try:
+        return urlsplit(text).hostname or text if "://" in text else text
+    except ValueError:  # as of `http://[`: the rule says what is wrong with it
+        return text
 
 
 def describe(rule: Rule) -> str:

@@ -52,7 +52,13 @@ def test_what_lists_print_is_understood(rule: Rule, verdict: str) -> None:
     assert parse_rule(str(given), given.verdict) == given
 
 
-@pytest.mark.parametrize("text", ["", "allow", "deny x", "{", "{verdict: deny, command: x}", "mcp.call what", "a && b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "allow", "deny x", "{", "{verdict: deny, command: x}", "mcp.call what", "a && b"),
+        *('command "a" command "b"', "fetch http://[::1"),
+    ],
+)
 def test_what_is_no_rule(text: str) -> None:
     """A text that is not a rule, or says another verdict, is refused; a lone verdict is a command of that name."""
     if text == "allow":
