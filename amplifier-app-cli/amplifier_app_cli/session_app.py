@@ -9,6 +9,7 @@ else about running a session is here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -103,6 +104,7 @@ class SessionApp:
         #: Whether the session was prepared, and the view connected to it.
         self.is_ready = False
         self._child_calls = ChildCalls()
+        self._mode_keys = asyncio.Lock()
 
     async def __aenter__(self) -> SessionApp:
         """Prepare the session and open it; raises what `failure()` describes, and CancelledError after a signal."""
@@ -157,13 +159,14 @@ class SessionApp:
         from amplifier_foundation.policy.modes import MODES, PermissionModeError
 
         names = [mode.name for mode in MODES]
-        start = names.index(self.permission_mode) + 1
-        for name in (*names[start:], *names[: start - 1]):
-            try:
-                await self.set_permission_mode(name, via)
-            except PermissionModeError:
-                continue  # not in this place, or without a sandbox: choosing it by name says why
-            break
+        async with self._mode_keys:  # each press of the key goes on from where the one before has led
+            start = names.index(self.permission_mode) + 1
+            for name in (*names[start:], *names[: start - 1]):
+                try:
+                    await self.set_permission_mode(name, via)
+                except PermissionModeError:
+                    continue  # not in this place, or without a sandbox: choosing it by name says why
+                break
         return self.permission_mode
 
     def connect_approvals(self, person: UserTerminal | None, via: str) -> SessionApprovals:

@@ -70,7 +70,9 @@ async def run_session_in_subprocess(
     The process and everything that it has started is gone when this returns, raises or is cancelled.
     """
     from amplifier_foundation.children.results import child_id
+    from amplifier_foundation.policy.modes import RUNNING, to_data
 
+    parent = RUNNING.get(parent_id)
     session_id = session_id or child_id(parent_id, None, "self")
     job = {
         "config": config,
@@ -81,6 +83,8 @@ async def run_session_in_subprocess(
         "modules": dict(module_paths or {}),
         "package_paths": [*(bundle_package_paths or ()), *(sys_paths or ())],
         "namespaces": dict(mention_mappings or {}),
+        # Rules for this run are in no file, and neither is a mode that was chosen for the first turn.
+        "run": to_data(parent) if parent is not None else None,
     }
     content = _checked(job)
     environment = process_environment(config, os.environ)
@@ -156,7 +160,7 @@ async def _run_job(job: Mapping[str, Any]) -> str:
     from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.plan.import_path import hold
     from amplifier_foundation.plan.prepared import Prepared
-    from amplifier_foundation.policy.modes import RunPermissions, mode_of_saved
+    from amplifier_foundation.policy.modes import RunPermissions, from_data, mode_of_saved
     from amplifier_foundation.prompt.mention_resolver import MentionResolver
     from amplifier_foundation.sessions.metadata import load_metadata
     from amplifier_foundation.sessions.origin import ChildFacts, Origin
@@ -179,7 +183,7 @@ async def _run_job(job: Mapping[str, Any]) -> str:
     root_id = parent.get("trace_id") or parent_id
     # The rules that the user set for the tree of sessions are in the folder of its root.
     locate = MentionResolver({name: Path(root) for name, root in namespaces.items()}, project, home).resolve
-    run = RunPermissions(mode_of_saved(parent))
+    run = from_data(job["run"]) if job["run"] is not None else RunPermissions(mode_of_saved(parent))
     permissions = SessionPermissions.of(prepared, place / root_id, trust=None, locate=locate, run=run)
     metadata = {"parent_id": parent_id, "trace_id": root_id, "agent_name": "self", "depth": 1}
     origin = Origin(

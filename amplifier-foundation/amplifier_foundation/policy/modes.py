@@ -32,10 +32,27 @@ DEFAULT: Final[Mode] = "ask"
 #: The mode that allows commands, if they run in the sandbox.
 AUTO: Final[Mode] = "auto"
 READ_ONLY: Final[Mode] = "read-only"
+#: The modes that edit files without asking.
+_EDITING: Final[tuple[Mode, ...]] = ("accept-edits", AUTO)
+_WRITE: Final = "filesystem.write"
 #: From the strictest to the loosest.
 _BY_STRICTNESS: Final[tuple[Mode, ...]] = get_args(Mode)
-#: Files that editors, shells and git hooks of a project run by themselves: writing one is asked about in every mode.
-_RUN_BY_OTHERS: Final = ("**/.vscode/**", "**/.idea/**", "**/.devcontainer/**", "**/.husky/**", "**/.envrc")
+#: Files and folders of a project, at any depth, that programs run or obey by themselves, or that a server runs with the
+#: keys of the repository after a push: writing one is asked about in every mode.
+_RUN_BY_OTHERS: Final = (
+    # editors
+    *(".vscode", ".idea", ".devcontainer", ".zed", "*.code-workspace", ".vimrc", ".exrc", ".nvimrc", ".nvim.lua"),
+    ".dir-locals.el",
+    # shells
+    *(".envrc", ".mise", ".mise.toml", "mise.toml"),
+    # git, in the file or folder `.git` and in the usual places of hooks
+    *(".git", ".husky", ".githooks", ".pre-commit-config.yaml", "lefthook.yml", ".lefthook.yml"),
+    # servers
+    *(".github/workflows", ".github/actions", ".gitlab-ci.yml", ".circleci", ".woodpecker", ".drone.yml"),
+    *("Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml"),
+    # other agents
+    *(".cursor", ".gemini", ".codex"),
+)
 #: The scopes of settings that may loosen what is asked: files of a project, which others write too, may not.
 _MAY_LOOSEN: Final = ("user", "session", "given")
 
@@ -148,8 +165,31 @@ class RunPermissions:
         rules = self._rules_of_mode(project, is_confined=is_confined)
         return PolicySource("mode", f"{self.mode} mode", rules) if rules else None
 
+    def guards(self, project: Path) -> tuple[Rule, ...]:
+        """Return rules that ask, in a mode that edits, for writing what others run; no allowing rule overrides them."""
+        if self.mode not in _EDITING or not_a_project(project):
+            return ()
+        from amplifier_kit.guard.control_files import Use, hooks_folders, project_rows
+        from amplifier_kit.guard.policy.paths import escaped
+        from amplifier_kit.guard.policy.rules import Rule
+
+        folders = [str(folder) for folder in self.folders]
+        places = ["**", *(f"{escaped(folder)}/**" for folder in folders)]
+        why = "editors, shells, git or a server run what lies here by themselves"
+        others = [found for folder in (str(project), *folders) for found in hooks_folders(folder)]
+        # Dotfiles often lie in a repository, and the home folder has links to them.
+        others += _of_login()
+        patterns = [*(f"{place}/{name}" for place in places for name in _RUN_BY_OTHERS), *map(escaped, others)]
+        rules = [Rule("ask", action=_WRITE, path=pattern, reason=why) for pattern in patterns]
+        # The rows of the project itself are guarded in every mode.
+        why = "this decides what a session runs that is started there"
+        rows = {row.pattern: row for use in (Use.POLICY, Use.TRUST) for row in project_rows(use)}
+        nested = [f"{place}/{name}" for place in places for name in rows if name.startswith(".")]
+        added = [f"{escaped(folder)}/{row.pattern}" for folder in folders for row in project_rows(Use.POLICY)]
+        return (*rules, *(Rule("ask", action=_WRITE, path=each, reason=why, is_exact=True) for each in nested + added))
+
     def _rules_of_mode(self, project: Path, *, is_confined: bool) -> tuple[Rule, ...]:
-        if self.mode not in ("accept-edits", AUTO) or contains_home(project):
+        if self.mode not in _EDITING or not_a_project(project):
             return ()
         from amplifier_kit.guard.policy.paths import escaped
         from amplifier_kit.guard.policy.rules import Rule
@@ -157,11 +197,8 @@ class RunPermissions:
         name = f"{self.mode} mode"
         places = ["**", *(f"{escaped(str(folder))}/**" for folder in self.folders)]
         rules = [
-            Rule("allow", action="filesystem.write", path=place, reason=f"{name}: editing inside the project")
-            for place in places
+            Rule("allow", action=_WRITE, path=place, reason=f"{name}: editing inside the project") for place in places
         ]
-        why = "editors, shells and git hooks run what lies here by themselves"
-        rules += [Rule("ask", action="filesystem.write", path=f"/{place}", reason=why) for place in _RUN_BY_OTHERS]
         if self.mode == AUTO:
             rules.append(Rule("allow", action="session.spawn", reason=f"{name}: an agent has the same mode"))
             if is_confined:
@@ -181,18 +218,53 @@ class RunPermissions:
         return None if why is None else f"read-only mode: {why}"
 
 
-def contains_home(project: Path) -> bool:
-    """Return whether a project contains the user's home folder, where any file may decide what runs at login."""
+#: By the id of each session that runs in this process: what other processes that it starts sessions in have to be told.
+RUNNING: Final[dict[str, RunPermissions]] = {}
+#: The fields of a rule that say what it means.
+_RULE: Final = ("verdict", "action", "tool", "command", "path", "host", "reason", "where", "is_exact")
+
+
+def to_data(run: RunPermissions) -> dict[str, Any]:
+    """Return the mode and the rules as plain data, for another process; folders are not passed on."""
+    return {"mode": run.mode, "rules": [{name: getattr(rule, name) for name in _RULE} for rule in run.rules]}
+
+
+def from_data(data: Mapping[str, Any]) -> RunPermissions:
+    """Return what `to_data` returned as data; raises what reading other data raises."""
+    from amplifier_kit.guard.policy.rules import Rule
+
+    return RunPermissions(parse_mode(data["mode"]), rules=tuple(Rule(**rule) for rule in data["rules"]))
+
+
+def not_a_project(folder: Path) -> str:
+    """Return why files of a folder are not edited unasked; empty for a folder that may be a project."""
     import os
 
-    home = os.path.expanduser("~")
-    return os.path.isabs(home) and Path(os.path.realpath(home)).is_relative_to(os.path.realpath(project))
+    from amplifier_kit.guard.processes.programs import is_below
+    from amplifier_kit.guard.sandbox.system_paths import SECRETS, STARTUP, is_too_wide
+
+    real, home = os.path.realpath(folder), os.path.realpath(os.path.expanduser("~"))
+    if is_below(home, real):
+        return "contains your home folder, where files decide what runs at login"
+    for name in (*SECRETS, *STARTUP):
+        place = os.path.join(home, name)
+        if is_below(place, real) or is_below(real, os.path.realpath(place)):
+            return f"has to do with ~/{name}, which holds secrets or decides what runs"
+    return "is a part of the system" if is_below(real, "/etc") or is_too_wide(real, home) else ""
+
+
+def _of_login() -> list[str]:
+    """Return where the files of the home folder lie that decide what runs at login, links resolved."""
+    import os
+
+    from amplifier_kit.guard.sandbox.system_paths import STARTUP
+
+    return [os.path.realpath(os.path.join(os.path.expanduser("~"), name)) for name in STARTUP]
 
 
 def check_place(mode: Mode, folder: Path) -> None:
     """Raise PermissionModeError for a mode that edits without asking, in a folder that is no project."""
-    if mode in ("accept-edits", AUTO) and contains_home(folder):
+    if mode in _EDITING and (why := not_a_project(folder)):
         raise PermissionModeError(
-            f"{mode} mode needs a project: {folder} contains your home folder, where files decide what runs at "
-            "login; go to the folder of a project, or use the mode ask"
+            f"{mode} mode needs a project: {folder} {why}; go to the folder of a project, or use the mode ask"
         )

@@ -142,7 +142,9 @@ class SessionPermissions:
         key = (current, self.run.mode, is_confined)
         if self._laid_over is None or self._laid_over[0] != key:
             mode = self.run.mode_source(current.project, is_confined=is_confined)
-            self._laid_over = (key, current if mode is None else current.with_sources((*current.sources, mode)))
+            guards = self.run.guards(current.project)
+            changed = current if mode is None else current.with_sources((*current.sources, mode), guards)
+            self._laid_over = (key, changed)
         return self._laid_over[1]
 
     def _located(self, details: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from amplifier_foundation.policy.modes import (
     METADATA_KEY,
     MODE_CHANGED,
     READ_ONLY,
+    RUNNING,
     Mode,
     PermissionModeError,
     RunPermissions,
@@ -125,6 +127,7 @@ class SessionRuntime:
         #: The permission mode and the rules for this run: one object for a session and all its children.
         self.run = above[0].run if above else run or RunPermissions(mode_of_saved(known))
         self._mode_before = mode_of_saved(known) if origin is None else self.run.mode
+        self._mode_changes = asyncio.Lock()
         self._sandboxed = SandboxedTools()
         self._log: SessionLog | None = None
         #: What a resumed session logs before it goes on: nothing is written if it does not. None once it goes on.
@@ -233,11 +236,14 @@ class SessionRuntime:
         chosen = parse_mode(mode)
         if self.origin is not None:
             raise PermissionModeError("the permission mode of a child session is that of its root session")
-        if chosen == self.run.mode:
-            return
-        await self._check_mode(chosen)
-        self.run.mode, self.run.by = chosen, dict(by)
-        await self._report_mode()
+        # The check may take seconds: the mode that was chosen last is the one that stays.
+        async with self._mode_changes:
+            if chosen == self.run.mode:
+                return
+            await self._check_mode(chosen)
+            self.run.mode, self.run.by = chosen, dict(by)
+            await self._go_on()  # a resumed session without a prompt would have it in its metadata alone
+            await self._report_mode()
 
     async def _check_mode(self, mode: Mode) -> None:
         await check_mode(mode, self.session.coordinator, (self.prepared.project, *self.run.folders))
@@ -307,6 +313,7 @@ class SessionRuntime:
             verify=wants_hash_chain(self.session.config),
         )
         self.was_opened = True
+        RUNNING[self.session_id] = self.run
         if self.origin is not None and self.saved is None:
             self._recorder.save_identity()  # for a child that is killed before its first turn
         try:
@@ -575,6 +582,7 @@ class SessionRuntime:
             await self.session.cleanup()
         finally:
             self.is_over = True
+            RUNNING.pop(self.session_id, None)
             self._release()
             if self._python_log is not None:
                 self._python_log.disconnect()

@@ -67,6 +67,15 @@ def _verdict(permissions: SessionPermissions, call: tuple[str, dict[str, Any]], 
         (_write(".vscode/tasks.json"), ("ask", "ask", "ask", "deny")),
         (_write("packages/app/.envrc"), ("ask", "ask", "ask", "deny")),
         (_bash("echo x > .husky/pre-commit"), ("ask", "ask", "ask", "deny")),
+        (_write(".git/rebase-merge/git-rebase-todo"), ("ask", "ask", "ask", "deny")),
+        (_write(".github/workflows/test.yml"), ("ask", "ask", "ask", "deny")),
+        (_write(".pre-commit-config.yaml"), ("ask", "ask", "ask", "deny")),
+        (_write("src/.exrc"), ("ask", "ask", "ask", "deny")),
+        (_write("packages/app/.mcp.json"), ("ask", "ask", "ask", "deny")),
+        (_write("packages/app/.claude/settings.json"), ("ask", "ask", "ask", "deny")),
+        (_write("packages/app/.amplifier/policy.yaml"), ("ask", "ask", "ask", "deny")),
+        (_bash("cp notes .envrc"), ("ask", "ask", "ask", "deny")),
+        (_bash("tee .vscode/tasks.json"), ("ask", "ask", "ask", "deny")),
         (_bash("make test"), ("ask", "ask", "allow", "deny")),
         (_bash("echo x > .git/config"), ("ask", "ask", "ask", "deny")),
         (_bash("tee .amplifier/policy.yaml"), ("ask", "ask", "ask", "deny")),
@@ -155,7 +164,8 @@ def test_added_folders_are_like_the_project(in_mode: In, tmp_path: Path) -> None
         assert _verdict(permissions, ("filesystem.read", {"path": str(added / "a")})) == "allow"
         assert _verdict(permissions, _write(str(added / "a"))) == verdict
         assert _verdict(permissions, _write(str(added / ".git/hooks/x"))) == "ask"
-        assert _verdict(permissions, _write(str(added / ".vscode/tasks.json"))) == "ask"
+        for name in (".vscode/tasks.json", ".mcp.json", ".claude/settings.json", ".amplifier/policy.yaml", "bundle.md"):
+            assert _verdict(permissions, _write(str(added / name))) == "ask"
         assert _verdict(permissions, _write(f"{added}-2/a")) == "deny"
 
 
@@ -170,6 +180,39 @@ def test_a_folder_with_the_home_in_it_is_no_project(
             check_place(mode, folder)
     check_place(mode, tmp_path / "people" / "ada" / "project")
     check_place("read-only", tmp_path / "people")
+
+
+@pytest.mark.parametrize("place", [".ssh", ".config/fish/functions", ".config", ".local/bin", "bin"])
+def test_a_folder_that_decides_what_runs_is_no_project(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Home
+) -> None:
+    """Keys, and what shells read at a start, are not edited unasked, whatever folder the settings' mode meets."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / place
+    folder.mkdir(parents=True)
+    with pytest.raises(PermissionModeError, match="needs a project"):
+        check_place("accept-edits", folder)
+    with pytest.raises(PermissionModeError, match="needs a project"):
+        check_place("auto", Path("/etc"))
+    run = RunPermissions("accept-edits")
+    permissions = SessionPermissions.of(Prepared.from_plan({}, home.path, folder), home.sessions(folder) / "1", run=run)
+    assert _verdict(permissions, _write("config")) == "ask"
+
+
+def test_a_mode_asks_for_hooks_and_for_files_of_the_login(
+    in_mode: In, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder that git is told to take hooks from, and dotfiles that the home folder has links to, are asked for."""
+    monkeypatch.setenv("HOME", str(tmp_path / "ada"))
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / ".zshrc").symlink_to(project / "dotfiles" / "zshrc")
+    for name in ("objects", "refs"):
+        (project / ".git" / name).mkdir(parents=True, exist_ok=True)
+    (project / ".git/config").write_text('[core]\n\thooksPath = "tools/hooks" ; ours\n', encoding="utf-8")
+    permissions = in_mode("accept-edits")
+    assert _verdict(permissions, _write("tools/hooks/pre-commit")) == "ask"
+    assert _verdict(permissions, _write("dotfiles/zshrc")) == "ask"
+    assert _verdict(permissions, _write("tools/lint.py")) == "allow"
 
 
 @pytest.mark.parametrize(

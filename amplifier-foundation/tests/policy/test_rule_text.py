@@ -62,6 +62,7 @@ def test_what_lists_print_is_understood(rule: Rule, verdict: str) -> None:
         *("", "allow", "deny x", "{", "{verdict: deny, command: x}", "mcp.call what", "a && b", "*", "host a b"),
         *("path=src/**", "command: git push *", "tool bash command rm *", 'path "a" path "b"', "filesystem.wirte"),
         *('command "git  status"', "filesystem.read filesystem.write", 'command "a "b" c"'),
+        *('command "a" command "b"', "fetch http://[::1"),
     ],
 )
 def test_what_is_no_rule(text: str) -> None:

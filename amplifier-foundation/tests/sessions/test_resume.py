@@ -1,5 +1,6 @@
 """A session on disk, taken up again: nothing of its conversation is lost, doubled or made up."""
 
+import asyncio
 import json
 import shutil
 import uuid
@@ -214,6 +215,33 @@ async def test_what_was_held_comes_first(tmp_path: Path) -> None:
     assert [line.get("seq") for line in lines] == list(range(1, len(lines) + 1))
     events = [line.event for line in lines]
     assert events.index("log:entry") < events.index("session:resume")
+
+
+async def test_a_mode_that_is_changed_before_a_prompt_is_logged(tmp_path: Path) -> None:
+    """The metadata of a resumed session never have a mode whose change is not in the log."""
+    prepared = _prepared(tmp_path)
+    folder = await _run(prepared, "one")
+    async with SessionRuntime(prepared, saved=load_session(folder), environ={}) as runtime:
+        await runtime.set_permission_mode("accept-edits", {"kind": "person"})
+    assert _metadata(folder)["permission_mode"] == "accept-edits"
+    [change] = [line.data for line in read_log(folder) if line.event == "policy:mode_changed"]
+    assert (change["previous"], change["mode"]) == ("ask", "accept-edits")
+
+
+async def test_the_mode_that_was_chosen_last_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mode whose check takes long does not take the place of one that was chosen after it."""
+
+    async def check(mode: str, *_: object) -> None:
+        if mode == "auto":
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr("amplifier_foundation.sessions.runtime.check_mode", check)
+    async with SessionRuntime(_prepared(tmp_path), environ={}) as runtime:
+        slow = asyncio.create_task(runtime.set_permission_mode("auto", {}))
+        await asyncio.sleep(0)
+        await runtime.set_permission_mode("read-only", {})
+        await slow
+        assert runtime.permission_mode == "read-only"
 
 
 async def test_a_resumed_session_that_fails_to_start_is_logged(tmp_path: Path) -> None:

@@ -140,6 +140,9 @@ _BUILT_IN: Final = frozenset({
     "tex", "text", "binary", "union",
 })  # fmt: skip
 _REFTABLE: Final = re.compile(rb"^\s*\[extensions\][^\[]*?\brefstorage\s*=\s*\"?reftable", re.IGNORECASE | re.MULTILINE)
+_HOOKS_PATH: Final = re.compile(
+    rb"^[^\n#;]*?\bhooksPath[ \t]*=[ \t]*([^\n\0#;]*[^\s\0#;])", re.IGNORECASE | re.MULTILINE
+)
 _DRIVER: Final = re.compile(rb"(?:^|\s)(?:filter|diff|merge)=([^\s]+)", re.MULTILINE)
 
 
@@ -195,6 +198,21 @@ def git_folders_of(project: str) -> tuple[str, ...]:
         folder = os.path.dirname(folder)
     common = _first_line(os.path.join(git, _COMMON))
     return tuple(dict.fromkeys((git, os.path.realpath(os.path.join(git, common)))) if common else (git,))
+
+
+def hooks_folders(project: str) -> list[str]:
+    """Return the folders that `core.hooksPath` names for the repository around a project.
+
+    The configuration of the repository and of the user counts, without the files that they include.
+    """
+    settings = (os.environ.get("XDG_CONFIG_HOME") or "~/.config") + "/git/config"
+    configs = [*(os.path.join(git, "config") for git in git_folders_of(project)), "~/.gitconfig", settings]
+    named = [found for path in configs for found in _HOOKS_PATH.findall(_content(os.path.expanduser(path)))]
+    root = os.path.realpath(project)
+    while named and not os.path.lexists(os.path.join(root, ".git")) and root != os.path.dirname(root):
+        root = os.path.dirname(root)
+    names = (os.path.expanduser(os.fsdecode(name.strip(b'"'))) for name in named)
+    return [os.path.normpath(os.path.join(root, name)) for name in names]
 
 
 def guarded_in(folder: str) -> Iterator[GuardedPath]:

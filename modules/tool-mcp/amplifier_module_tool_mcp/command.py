@@ -168,9 +168,11 @@ def _npm_program(folder: Path, description: Mapping[str, Any], package: Package)
         return None
     name = package.program or (next(iter(programs)) if len(set(programs.values())) == 1 else own)
     file = programs.get(name)
-    if not isinstance(file, str) or not os.access(path := folder / file, os.X_OK):
+    if not isinstance(file, str):
         return None
-    return [str(path)]
+    # The description may be the server's own work: no program outside of its package.
+    path = os.path.normpath(folder / file)
+    return [path] if is_below(path, str(folder)) and os.access(path, os.X_OK) else None
 
 
 # -- uvx and pipx --

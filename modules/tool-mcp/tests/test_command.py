@@ -98,6 +98,19 @@ def test_npx_leaves_half_an_installation(resolve: Resolve, user: Path) -> None:
         resolve("npx -y server")
 
 
+@pytest.mark.parametrize("file", ["../../../../../../work/tool", "{work}/tool"])
+def test_npx_starts_nothing_outside_of_a_package(resolve: Resolve, tmp_path: Path, file: str) -> None:
+    """What a server has written into its own cache names no program elsewhere, around which more would be shown."""
+    _program(tmp_path / "work" / "tool")
+    tree = tmp_path / "own" / "npm/_npx/0/node_modules"
+    folder = _npm_package(tree, "server", "1.0.0", "cli.js")
+    described = {"name": "server", "version": "1.0.0", "bin": file.replace("{work}", str(tmp_path / "work"))}
+    (folder / "package.json").write_text(json.dumps(described), encoding="utf-8")
+    assert os.access(folder / described["bin"], os.X_OK)
+    with pytest.raises(ServerFault):
+        resolve("npx server")
+
+
 def test_npx_chooses_the_program(resolve: Resolve, user: Path) -> None:
     """Of several programs the one named like the package is started, or the one that is asked for."""
     programs = {"server": "server.js", "other": "other.js"}

@@ -2,12 +2,16 @@
 
 Published tools have careless schemas, and models send null for what they leave out. A schema that is invalid is
 reported once and not applied, and null passes for properties that are not required.
+
+A schema may come from an MCP server that means harm, and nothing can stop a check that runs in the event loop. So the
+parts of a schema that may take for ever are left to the tool: regular expressions, and what is not evaluated elsewhere.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,6 +21,10 @@ logger = logging.getLogger(__name__)
 #: How many mismatches one message names, and how much it quotes of each: an input may hold a whole file.
 _MOST_NAMED: Final = 3
 _LONGEST: Final = 200
+#: References that one check follows: a few lines of schema can lead to billions.
+_MOST_REFERENCES: Final = 10_000
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_LEFT_TO_TOOL: Final = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties")
 
 
 class _Checked(NamedTuple):
@@ -26,7 +34,16 @@ class _Checked(NamedTuple):
     validator: Any
 
 
+class _TooManyReferencesError(Exception):
+    """A check followed more references than it may."""
+
+    def __str__(self) -> str:
+        return f"it leads to more than {_MOST_REFERENCES:,} references"
+
+
 _validators: WeakKeyDictionary[Any, _Checked] = WeakKeyDictionary()
+#: How many references the running check has followed.
+_followed: ContextVar[list[int]] = ContextVar("followed")
 
 
 def find_mismatch(tool: Any, name: str, tool_input: Mapping[str, Any]) -> str | None:
@@ -44,6 +61,7 @@ def find_mismatch(tool: Any, name: str, tool_input: Mapping[str, Any]) -> str | 
     required = schema.get("required")
     required = required if isinstance(required, list) else ()
     given = {key: value for key, value in tool_input.items() if value is not None or key in required}
+    _followed.set([0])
     try:
         found = list(islice(validator.iter_errors(given), _MOST_NAMED))
     except Exception as error:  # a reference that leads nowhere, or a regular expression that Python does not know
@@ -66,16 +84,51 @@ def _validator_of(tool: Any, name: str, schema: Mapping[str, Any]) -> Any:
     from jsonschema.validators import validator_for
     from referencing import Registry
 
-    schema = dict(schema)
-    kind = validator_for(schema, default=Draft202012Validator)
+    schema, validator = dict(schema), None
     try:
+        kind = validator_for(schema, default=Draft202012Validator)
         kind.check_schema(schema)
-        validator = kind(schema, registry=Registry())  # which fetches no references from the network
+        validator = _bounded(kind)(schema, registry=Registry())  # which fetches no references from the network
     except SchemaError as error:
         _report(name, f"at {error.json_path}: {_shortened(error.message)}")
-        validator = None
+    except Exception as error:  # such as a `$schema` that is no text, or one that is nested too deeply
+        _report(name, f"{type(error).__name__}: {_shortened(str(error))}")
     _remember(tool, _Checked(schema, validator))
     return validator
+
+
+def _bounded(kind: Any) -> Any:
+    """Return a kind of validator that leaves to the tool what may take for ever."""
+    from jsonschema.validators import extend
+
+    known = kind.VALIDATORS
+    checks: dict[str, Any] = dict.fromkeys(_LEFT_TO_TOOL)
+    if others := known.get("additionalProperties"):
+        checks["additionalProperties"] = _without_patterns(others)
+    return extend(kind, checks | {name: _counted(known[name]) for name in _REFERENCES if name in known})
+
+
+def _without_patterns(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a check of additional properties that does nothing where regular expressions say which those are."""
+
+    def checked(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+        if "patternProperties" not in schema:
+            yield from check(validator, value, instance, schema) or ()
+
+    return checked
+
+
+def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a check of a reference that raises _TooManyReferencesError after too many in one input."""
+
+    def checked(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+        count = _followed.get()
+        count[0] += 1
+        if count[0] > _MOST_REFERENCES:
+            raise _TooManyReferencesError
+        yield from check(validator, value, instance, schema) or ()
+
+    return checked
 
 
 def _remember(tool: Any, checked: _Checked) -> None:

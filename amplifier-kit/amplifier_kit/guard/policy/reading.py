@@ -6,6 +6,7 @@ for one command, a wrapper that is not transparent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,6 +30,10 @@ _READERS: Final = frozenset({
     "ps", "pushd", "pwd", "readlink", "realpath", "rev", "rg", "sed", "seq", "sha1sum", "sha256sum", "sort", "stat",
     "strings", "tac", "tail", "test", "tr", "tree", "true", "type", "uname", "uniq", "wc", "which", "whoami", "xxd",
 })  # fmt: skip
+#: Words with which `date` shows the time: any other one may set the clock, and then without any option.
+_SHOWS_TIME: Final = re.compile(
+    r"\+.*|-[uR]|-I\w*|-[dfr].+|--(?:utc|universal|(?:rfc|iso)-\w.*|(?:date|reference)=.*)", re.S
+)
 #: Programs that run the command behind them and nothing else.
 _TRANSPARENT: Final = frozenset({"!", "command", "nice", "time", "timeout"})
 #: Commands of git that write nothing but its own index, whatever their options.
@@ -77,6 +82,8 @@ def _not_reading(segment: Segment) -> str | None:
         return _not_reading_git(tuple(rest))
     if program not in _READERS:
         return f"`{program.replace(HOLE, '…')}` is not known to only read"
+    if program == "date" and not all(map(_SHOWS_TIME.fullmatch, rest)):
+        return "`date` may set the clock with these words"
     row = program_row(program)
     if row is not None and (row.has_word_rules or row.script) and any(HOLE in word for word in rest):
         return f"part of the words of `{program}` is known only when it runs"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from amplifier_kit.guard.processes.programs import find_program, is_below, leaves_by_link
@@ -28,6 +29,8 @@ _MAX_LINKS: Final = 40
 _LONGEST_SHEBANG: Final = 512
 #: Programs whose first file argument is the program that they run.
 _INTERPRETERS: Final = re.compile(r"(python|pypy)[0-9.]*|node|nodejs|deno|bun|tsx|ts-node|ruby|perl|php|java|bash|sh")
+#: Options of interpreters with which no file is the program.
+_NO_SCRIPT: Final = ("-m", "-c", "-e", "--eval", "-p", "--print")
 #: A folder with one of these is the root of a package.
 _ROOT_MARKS: Final = (
     *("package.json", "pyproject.toml", "setup.py", "requirements.txt", "deno.json", "go.mod", "Cargo.toml", "Gemfile"),
@@ -57,7 +60,7 @@ def program_paths(
     """
     search = _Search(path, home, roots, hidden)
     search.add_program(argv[0])
-    if script := script_of(argv):
+    if (script := script_of(argv)) and not _is_data(script, argv):
         search.add_program(script)
     return ProgramPaths(search.visible_step(argv[0]), tuple(search.found))
 
@@ -68,6 +71,12 @@ def script_of(argv: Sequence[str], folder: str = os.sep) -> str:
         return ""
     paths = (os.path.normpath(os.path.join(folder, each)) for each in argv[1:] if not each.startswith("-"))
     return next((path for path in paths if os.path.isfile(path)), "")
+
+
+def _is_data(script: str, argv: Sequence[str]) -> bool:
+    """Return whether the first file of a command is one that its program reads: to show it may show a repository."""
+    before = takewhile(lambda word: os.path.normpath(os.path.join(os.sep, word)) != script, argv[1:])
+    return any(word in _NO_SCRIPT for word in before)
 
 
 class _Search:
@@ -137,7 +146,8 @@ class _Search:
     def _show(self, path: str) -> None:
         real = os.path.realpath(path)
         is_shown = any(is_below(real, place) for place in (*FOLDERS, *self._roots, *self.found))
-        if not is_shown and os.path.exists(real) and self._may_show(real):
+        # A link in a writable folder may lead to any place: `node_modules` of a project, or what a `.pth` file names.
+        if not is_shown and not leaves_by_link(path, self._roots) and os.path.exists(real) and self._may_show(real):
             self.found[real] = None
 
     def _may_show(self, path: str) -> bool:

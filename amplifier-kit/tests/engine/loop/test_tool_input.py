@@ -77,6 +77,8 @@ async def test_the_input_is_checked_as_hooks_leave_it(run: Any) -> None:
         {"type": "object", "properties": {"text": {"$ref": "#/nowhere"}}},
         {"type": "object", "properties": {"text": {"$ref": "http://127.0.0.1:9/schema.json"}}},
         {"type": "object", "properties": {"text": {"pattern": "("}}},
+        {"$schema": ["a list"]},
+        {"$schema": 5},
     ],
 )
 async def test_an_invalid_schema_is_a_warning(run: Any, schema: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -94,6 +96,37 @@ async def test_an_invalid_schema_is_a_warning(run: Any, schema: Any, caplog: pyt
 def test_a_tool_without_a_schema_takes_everything(schema: Any) -> None:
     """No schema means no check."""
     assert find_mismatch(_tool(schema), "work", {"anything": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"properties": {"text": {"pattern": "^(a+)+$"}}}, {"text": "a" * 60 + "!"}),
+        ({"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}, {"a" * 60 + "!": 1}),
+        ({"patternProperties": {"^(a+)+$": {}}, "unevaluatedProperties": False}, {"a" * 60 + "!": 1}),
+    ],
+)
+def test_a_schema_cannot_stop_the_session_by_a_pattern(schema: Any, value: dict[str, Any]) -> None:
+    """Patterns are left to the tool: matching one that doubles with every character would never end."""
+    assert find_mismatch(_tool(schema), "work", value) is None
+
+
+def test_a_schema_cannot_stop_the_session_by_references(caplog: pytest.LogCaptureFixture) -> None:
+    """A schema whose references double at each of its levels is reported and not applied."""
+    levels = {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}] * 2} for n in range(60)}
+    schema = {"$defs": {**levels, "l60": {}}, "$ref": "#/$defs/l0"}
+    tool = _tool(schema)
+    assert find_mismatch(tool, "work", {}) is None
+    assert "more than 10,000 references" in caplog.text
+    good = _tool({"$defs": {"name": {"type": "string"}}, "properties": {"text": {"$ref": "#/$defs/name"}}})
+    assert find_mismatch(good, "work", {"text": 5}) is not None
+
+
+def test_other_properties_are_refused_where_no_pattern_names_them() -> None:
+    """`additionalProperties: false` still names what is too much."""
+    message = find_mismatch(_tool({"properties": {}, "additionalProperties": False}), "work", {"odd": 1})
+    assert message is not None
+    assert "'odd' was unexpected" in message
 
 
 def test_a_schema_of_a_named_draft_is_read_by_it() -> None:

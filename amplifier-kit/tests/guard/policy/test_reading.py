@@ -31,6 +31,9 @@ READING = [
     "git branch -a",
     "git branch",
     "git stash list",
+    "date",
+    "date -u +%F",
+    "date --date=yesterday --iso-8601=s",
 ]
 NOT_READING = [
     # writes
@@ -52,6 +55,11 @@ NOT_READING = [
     "find . -ok rm {} ';'",
     "awk '{print > \"x\"}' y",
     "date -s tomorrow",
+    "date -us tomorrow",
+    "date --set=tomorrow",
+    "date 010100002020",
+    "date -u 010100002020",
+    "date -- 010100002020",
     "tree -o x",
     # runs what it is given
     "python -c 'print(1)'",

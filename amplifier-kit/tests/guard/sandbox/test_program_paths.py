@@ -204,6 +204,33 @@ def test_what_the_files_of_a_project_name(find: Find, home: Path, project: Path)
     assert find(project / "venv" / "bin" / "python").paths == ()
 
 
+def test_packages_above_a_script_of_the_project(find: Find, home: Path, project: Path) -> None:
+    """Where Node looks for packages above a script, a link that a command may have made shows nothing."""
+    _write(home / "private" / "package.json", "{}")
+    (project / "node_modules").symlink_to(home / "private")
+    _write(project / "packages" / "server" / "package.json", "{}")
+    assert find("/usr/bin/node", _write(project / "packages" / "server" / "index.js")).paths == ()
+
+
+def test_an_editable_package_that_became_a_link(find: Find, home: Path, project: Path) -> None:
+    """An environment may name a folder of the project; a link in its place shows nothing of what it leads to."""
+    python = _environment(home / "venv", _installation(home / "pythons" / "3.11"))
+    _write(home / "private" / "diary")
+    (project / "src").symlink_to(home / "private")
+    _write(home / "venv" / "lib" / "python3.11" / "site-packages" / "server.pth", f"{project}/src\n")
+    assert set(find(python, "-m", "server").paths) == {str(home / "venv"), str(home / "pythons" / "3.11")}
+
+
+def test_a_file_that_is_data_of_the_program(find: Find, home: Path) -> None:
+    """`python -m SERVER --file FILE` shows neither the file nor the repository that it lies in."""
+    _write(home / "work" / ".git" / "HEAD")
+    data = _write(home / "work" / "data.db")
+    assert find("/usr/bin/python3", "-m", "server", "--file", data).paths == ()
+    assert find("/usr/bin/node", "-e", "0", data).paths == ()
+    script = _write(home / "documents" / "server.js")
+    assert find("/usr/bin/node", script, "-p", "8080").paths == (str(script),)
+
+
 def test_an_environment_in_the_project(find: Find, home: Path, project: Path) -> None:
     """An environment of the project shows the installation of Python that it is based on, and nothing else."""
     python = _environment(project / ".venv", _installation(home / "pythons" / "3.11"))
