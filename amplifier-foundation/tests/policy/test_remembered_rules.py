@@ -152,7 +152,7 @@ def test_without_a_session(home: Home, project: Path) -> None:
     memory = RememberedRules(home, project)
     with pytest.raises(RememberError, match="no session"):
         memory.remember([_MAKE], "session")
-    with pytest.raises(RememberError, match="is no scope"):
+    with pytest.raises(RememberError, match="is not a scope"):
         memory.remember([_MAKE], "project")  # type: ignore[arg-type]
 
 
