@@ -1,18 +1,86 @@
-"""Libraries for applications on the kernel: bundles, sources, settings, sessions and their children."""
+"""Libraries for applications on the kernel: bundles, sources, settings, sessions and their children.
 
+The names here are those that apps and modules written for the published foundation import, from here or from the
+module that each is listed under. They are resolved when first used. Our own code imports from the rooms.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from amplifier_foundation.subprocess_runner import run_session_in_subprocess
 
 __version__ = "3.0.0"
 
-__all__ = ["run_session_in_subprocess"]
+#: Each public name, and the module that defines it.
+_HOMES: dict[str, str] = {
+    name: home
+    for home, names in {
+        "cache": "CacheProviderProtocol DiskCache SimpleCache",
+        "cost": "bridge_child_cost sum_cost_usd",
+        "dicts": "deep_merge get_nested merge_module_lists set_nested",
+        "event_logging": "inject_additional_events",
+        "exceptions": "BundleDependencyError BundleError BundleLoadError BundleNotFoundError BundleValidationError",
+        "io": "parse_frontmatter read_with_retry read_yaml write_with_backup write_with_retry write_yaml",
+        "serialization": "sanitize_for_json sanitize_message",
+        "spawn_utils": (
+            "ModelResolutionResult ProviderPreference apply_provider_preferences "
+            "apply_provider_preferences_with_resolution is_glob_pattern resolve_model_pattern"
+        ),
+        "subprocess_runner": "run_session_in_subprocess",
+        "tracing": "generate_sub_session_id",
+        "working_dir": "WORKING_DIR_CAPABILITY get_working_dir set_working_dir",
+    }.items()
+    for name in names.split()
+}
+
+__all__ = [*_HOMES]
+
+if TYPE_CHECKING:
+    from amplifier_foundation.cache import CacheProviderProtocol as CacheProviderProtocol
+    from amplifier_foundation.cache import DiskCache as DiskCache
+    from amplifier_foundation.cache import SimpleCache as SimpleCache
+    from amplifier_foundation.cost import bridge_child_cost as bridge_child_cost
+    from amplifier_foundation.cost import sum_cost_usd as sum_cost_usd
+    from amplifier_foundation.dicts import deep_merge as deep_merge
+    from amplifier_foundation.dicts import get_nested as get_nested
+    from amplifier_foundation.dicts import merge_module_lists as merge_module_lists
+    from amplifier_foundation.dicts import set_nested as set_nested
+    from amplifier_foundation.event_logging import inject_additional_events as inject_additional_events
+    from amplifier_foundation.exceptions import BundleDependencyError as BundleDependencyError
+    from amplifier_foundation.exceptions import BundleError as BundleError
+    from amplifier_foundation.exceptions import BundleLoadError as BundleLoadError
+    from amplifier_foundation.exceptions import BundleNotFoundError as BundleNotFoundError
+    from amplifier_foundation.exceptions import BundleValidationError as BundleValidationError
+    from amplifier_foundation.io import parse_frontmatter as parse_frontmatter
+    from amplifier_foundation.io import read_with_retry as read_with_retry
+    from amplifier_foundation.io import read_yaml as read_yaml
+    from amplifier_foundation.io import write_with_backup as write_with_backup
+    from amplifier_foundation.io import write_with_retry as write_with_retry
+    from amplifier_foundation.io import write_yaml as write_yaml
+    from amplifier_foundation.serialization import sanitize_for_json as sanitize_for_json
+    from amplifier_foundation.serialization import sanitize_message as sanitize_message
+    from amplifier_foundation.spawn_utils import ModelResolutionResult as ModelResolutionResult
+    from amplifier_foundation.spawn_utils import ProviderPreference as ProviderPreference
+    from amplifier_foundation.spawn_utils import apply_provider_preferences as apply_provider_preferences
+    from amplifier_foundation.spawn_utils import (
+        apply_provider_preferences_with_resolution as apply_provider_preferences_with_resolution,
+    )
+    from amplifier_foundation.spawn_utils import is_glob_pattern as is_glob_pattern
+    from amplifier_foundation.spawn_utils import resolve_model_pattern as resolve_model_pattern
+    from amplifier_foundation.subprocess_runner import run_session_in_subprocess as run_session_in_subprocess
+    from amplifier_foundation.tracing import generate_sub_session_id as generate_sub_session_id
+    from amplifier_foundation.working_dir import WORKING_DIR_CAPABILITY as WORKING_DIR_CAPABILITY
+    from amplifier_foundation.working_dir import get_working_dir as get_working_dir
+    from amplifier_foundation.working_dir import set_working_dir as set_working_dir
 
 
 def __getattr__(name: str) -> Any:
-    if name != "run_session_in_subprocess":
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from amplifier_foundation.subprocess_runner import run_session_in_subprocess
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
 
-    return run_session_in_subprocess
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -181,28 +181,57 @@ async def with_preference(plan: dict[str, Any], preferences: Sequence[Mapping[st
     """Return the plan for the first preference that can be fulfilled, else the plan unchanged with a warning."""
     if not preferences:
         return Preferred(plan)
-    entries = [entry for entry in plan.get("providers") or [] if isinstance(entry, Mapping)]
     warnings: list[str] = []
     absent: list[str] = []  # warned of only when no preference fits
+    for preference, entry in _fitting(plan, preferences, absent):
+        model, problem = await _model(preference.get("model"), entry, models)
+        if problem is None:
+            return _with_entry(plan, preference, entry, model, warnings)
+        warnings.append(f"{_shown(preference)}: {problem}")
+    return _unchanged(plan, absent, warnings)
+
+
+def with_named_preference(plan: dict[str, Any], preferences: Sequence[Mapping[str, Any]]) -> Preferred:
+    """Do the same without asking providers: every model is taken for a name, patterns too."""
+    if not preferences:
+        return Preferred(plan)
+    absent: list[str] = []
+    for preference, entry in _fitting(plan, preferences, absent):
+        return _with_entry(plan, preference, entry, preference.get("model"), [])
+    return _unchanged(plan, absent, [])
+
+
+def _fitting(
+    plan: Mapping[str, Any], preferences: Sequence[Mapping[str, Any]], absent: list[str]
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield each preference with the providers of the plan that it may mean, and note those without any."""
+    entries = [entry for entry in plan.get("providers") or [] if isinstance(entry, Mapping)]
     for preference in preferences:
         named = str(preference.get("provider"))
-        fitting = sorted(
-            (entry for entry in entries if names_provider(entry, named)), key=lambda e: _distance(e, named)
-        )
+        fitting = [entry for entry in entries if names_provider(entry, named)]
         if not fitting:
             absent.append(f"{_shown(preference)}: the plan has no provider {named!r}")
-            continue
-        for entry in fitting:
-            model, problem = await _model(preference.get("model"), entry, models)
-            if problem is not None:
-                warnings.append(f"{_shown(preference)}: {problem}")
-                continue
-            chosen, refused = _configured(entry, model, preference.get("config"))
-            warnings += [f"{_shown(preference)}: {name!r} cannot be set by a preference" for name in refused]
-            providers = [chosen if other is entry else _behind(other) for other in plan["providers"]]
-            return Preferred({**plan, "providers": providers}, _name(entry), model, tuple(warnings))
-    warnings.append("no provider preference can be fulfilled, so the parent's provider and model are used")
-    return Preferred(plan, warnings=(*absent, *warnings))
+        for entry in sorted(fitting, key=lambda entry: _distance(entry, named)):
+            yield preference, entry
+
+
+def _with_entry(
+    plan: dict[str, Any],
+    preference: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    model: str | None,
+    warnings: Sequence[str],
+) -> Preferred:
+    """Return the plan with this provider in front, with the model and the settings that a preference may change."""
+    chosen, refused = _configured(entry, model, preference.get("config"))
+    problems = (f"{_shown(preference)}: {name!r} cannot be set by a preference" for name in refused)
+    providers = [chosen if other is entry else _behind(other) for other in plan["providers"]]
+    return Preferred({**plan, "providers": providers}, _name(entry), model, (*warnings, *problems))
+
+
+def _unchanged(plan: dict[str, Any], absent: Sequence[str], warnings: Sequence[str]) -> Preferred:
+    why = "no provider preference can be fulfilled, so the parent's provider and model are used"
+    return Preferred(plan, warnings=(*absent, *warnings, why))
 
 
 def names_provider(entry: Mapping[str, Any], name: str) -> bool:
@@ -230,11 +259,16 @@ def is_protected(name: str) -> bool:
     )
 
 
+def is_glob_pattern(model: str) -> bool:
+    """Return whether the name of a model is a pattern."""
+    return not _GLOB.isdisjoint(model)
+
+
 async def _model(wanted: Any, entry: Mapping[str, Any], models: Models) -> tuple[str | None, str | None]:
     """Return the model, None for the provider's default; or why it cannot be found."""
     if wanted is None:
         return None, None
-    if not _GLOB & set(wanted):
+    if not is_glob_pattern(wanted):
         return wanted, None
     try:
         known = await models(entry)
