@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.plain import plain, without_secrets
 
 #: Called before every line: who writes text in pieces to the same terminal ends its open line there.
 before_line: Final[list[Callable[[], None]]] = []
@@ -60,7 +60,7 @@ class _Warnings(logging.Handler):
             text = str(record.msg)
         if text not in self._shown:
             self._shown.add(text)
-            say("\n".join((f"amplifier: {text}{_place(record)}", *_frames(record))))
+            say(without_secrets("\n".join((f"amplifier: {text}{_place(record)}", *_frames(record)))))
 
 
 def _place(record: logging.LogRecord) -> str:
