@@ -118,12 +118,36 @@ async def test_change_that_no_question_showed() -> None:
     _, screen, hooks = _progress(changes=lambda name, tool_input: diff)
     result = {"success": True, "output": {"bytes_written": 4}}
     await hooks.emit("tool:pre", _call())
+    await hooks.emit("approval:granted", {"details": _call()})
     await hooks.emit("tool:post", _call(result=result))
     assert [line.strip(" └") for line in screen.shown[-1].split("\n")[1:]] == ["@@ -1 +1 @@", "-old", "+new"]
     await hooks.emit("tool:pre", _call())
     await hooks.emit("approval:required", {"details": {"tool_call_id": "c1"}})
+    await hooks.emit("approval:granted", {"details": _call()})
     await hooks.emit("tool:post", _call(result=result))
     assert [line.strip(" └") for line in screen.shown[-1].split("\n")[1:]] == ["4 bytes written"]
+
+
+async def test_no_file_is_read_before_the_rules_allow_it() -> None:
+    """A diff reads the file that a call names, but not that of a denied one, and secrets in it are masked."""
+    read: list[Any] = []
+
+    def changes(name: str, tool_input: Any) -> list[str]:
+        read.append(tool_input)
+        return ["-key: hunter2", "+key:"]
+
+    screen, coordinator = _Screen(Ink(False)), MockCoordinator()
+    hide = lambda value: value.replace("hunter2", "[masked]") if isinstance(value, str) else value  # noqa: E731
+    ToolProgress(screen, hide, changes).connect(coordinator.hooks)  # type: ignore[arg-type]
+    await coordinator.hooks.emit("tool:pre", _call())
+    await coordinator.hooks.emit("tool:error", _call(status="denied", error={"msg": "no rule covers it"}))
+    assert read == []
+    await coordinator.hooks.emit("tool:pre", _call())
+    await coordinator.hooks.emit("approval:granted", {"details": _call()})
+    await coordinator.hooks.emit("tool:post", _call(result={"success": True, "output": {"bytes_written": 4}}))
+    assert read == [{"command": "make test"}]
+    assert "[masked]" in screen.shown[-1]
+    assert "hunter2" not in screen.shown[-1]
 
 
 async def test_running_command_shows_its_last_line() -> None:
