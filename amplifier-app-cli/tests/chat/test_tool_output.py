@@ -41,6 +41,12 @@ def _call(**more: Any) -> dict[str, Any]:
     return {"tool_name": "bash", "tool_call_id": "c1", "tool_input": {"command": "make test"}, **more}
 
 
+def test_what_a_tool_warns_of_does_not_steer_the_terminal() -> None:
+    """The warning of a tool that writes is shown on one line, without escapes."""
+    output = output_of("✔ write_file", {"output": {"bytes_written": 4, "warning": "\x1b]0;title\x07\x1b[2Jodd\nname"}})
+    assert output.folded(60) == ["4 bytes written; odd name"]
+
+
 def test_long_output_is_folded() -> None:
     """The first and the last lines are shown, with how many are missing and the key that shows them."""
     output = output_of("✔ bash", {"output": {"stdout": "\n".join(map(str, range(100))), "stderr": "", "returncode": 0}})
