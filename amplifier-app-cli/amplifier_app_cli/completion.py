@@ -6,6 +6,7 @@ this machine only, and stays silent about errors: what it printed would land in 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 #: A value, and what a shell that shows help says about it.
 Candidate = tuple[str, str]
 
+#: What a shell takes as it is. Others are not offered: it puts them into the line unquoted, and a name may come from a
+#: model, or from the files of a project that is not trusted.
+_PLAIN: Final = re.compile(r"[\w@%+=:,./-]+")
 #: At most this many values are offered.
 _MOST: Final = 100
 
@@ -43,7 +47,7 @@ class Name(click.ParamType[str]):
         try:
             with context.scope(cleanup=False):
                 for value, about in self._find(current_app()):
-                    if value.startswith(incomplete) and len(items) < _MOST:
+                    if value.startswith(incomplete) and _PLAIN.fullmatch(value) and len(items) < _MOST:
                         items.append(CompletionItem(value, help=single_line(about) or None))
         except Exception:  # no home, invalid settings, a bundle that cannot be composed: the commands report it
             pass

@@ -12,6 +12,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.ui.plain import without_secrets
 from amplifier_app_cli.ui.streams import is_about_stdout
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -69,10 +70,12 @@ class Failure(NamedTuple):
 
 
 def describe_failure(error: Exception, *, anything: bool = False) -> Failure | None:
-    """Describe an error for the user; None for one of our own bugs, unless `anything` is to be described."""
-    known = _known(error)
-    if known is not None:
-        return known
+    """Describe an error, secrets masked; None for one of our own bugs, unless `anything` is to be described."""
+    failure = _known(error) or _unknown(error, anything=anything)
+    return failure._replace(message=without_secrets(failure.message)) if failure is not None else None
+
+
+def _unknown(error: Exception, *, anything: bool) -> Failure | None:
     if isinstance(error, (RuntimeError, ValueError, TypeError)) and not anything:
         return Failure("plan_invalid", str(error), exits.FAILURE)
     if isinstance(error, RuntimeError):
@@ -155,6 +158,7 @@ def report_errors(command: Function) -> Function:
             failure = _known(error)
             if failure is None:
                 raise
+            failure = failure._replace(message=without_secrets(failure.message))
             from amplifier_app_cli.ui.say import complain
 
             if options.get("as_json") and not is_about_stdout(error):

@@ -14,9 +14,9 @@ from amplifier_foundation import run_session_in_subprocess
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.policy.modes import RUNNING, RunPermissions
+from amplifier_foundation.policy.rule_text import parse_rule
 from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.subprocess_runner import process_environment
-from amplifier_kit.guard.policy.rule_text import parse_rule_text
 
 _PARENT = "0b6c4a3e-9f3c-4b53-8f5e-4a1d2c3b4a5e"
 
@@ -179,7 +179,7 @@ async def test_the_rules_of_the_run_hold(home: Home, project: Path) -> None:
     calls = [{"name": "write_file", "arguments": {"file_path": name, "content": "x"}} for name in ("a.txt", "b.txt")]
     scenario.write_text(json.dumps({"turns": [{"tool_calls": calls}, {"text": "Done."}]}), encoding="utf-8")
     plan = {**_plan(scenario=str(scenario)), "tools": [{"module": "tool-filesystem"}]}
-    run = RunPermissions("accept-edits", rules=(parse_rule_text('path "a.txt"', "deny"),))
+    run = RunPermissions("accept-edits", rules=(parse_rule('path "a.txt"', "deny"),))
     async with SessionRuntime(Prepared.from_plan(plan, home.path, project), session_id=_PARENT, run=run):
         assert await run_session_in_subprocess(plan, "Go.", _PARENT, project) == "Done."
     assert not (project / "a.txt").exists()

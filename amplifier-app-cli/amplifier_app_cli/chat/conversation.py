@@ -442,7 +442,7 @@ class Conversation:
         """Let the user pick one of the options, also by a part of its name or its number; None if they do not."""
         self.show(self.ink("bold", title))
         if not self.has_menus:
-            self.show("\n".join(f"  {number}. {option.answer}" for number, option in enumerate(options, 1)))
+            self.show("\n".join(f"  {number}. {option.name}" for number, option in enumerate(options, 1)))
         typed = await self.ask(self.ink("bold", "which one? "), options=options, at=at)
         return _picked(typed.strip(), options) if typed is not None and typed.strip() else None
 

@@ -63,8 +63,10 @@ class ToolProgress:
         self.most_lines = FOLDED
         #: The outputs, to be shown in full.
         self.outputs = KeptOutputs()
-        #: The changes that calls make, by the id of the call, until the user has seen them in a question.
+        #: The changes that calls make, by the id of the call, unless the user has seen them in a question.
         self._unseen: dict[str, list[str]] = {}
+        #: The calls that the user was asked about.
+        self._asked: set[str] = set()
         #: The calls that run, by the id of their span.
         self.running: dict[str, RunningTool] = {}
         #: The calls that were running when the question was put that is open now.
@@ -79,6 +81,7 @@ class ToolProgress:
         hooks.register("tool:error", self._on_error, priority=_PRIORITY, name="app-tools")
         hooks.register("tool:progress", self._on_progress, priority=_PRIORITY, name="app-tools")
         hooks.register("approval:required", self._on_question, priority=_PRIORITY, name="app-tools")
+        hooks.register("approval:granted", self._on_grant, priority=_PRIORITY, name="app-tools")
 
     @property
     def live(self) -> str:
@@ -98,6 +101,7 @@ class ToolProgress:
         self.running.clear()
         self._waits.clear()
         self._unseen.clear()
+        self._asked.clear()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -126,8 +130,6 @@ class ToolProgress:
             name, summarize_input(tool_input, 200), data.get("tool_input"), time.monotonic(), data.get("tool_call_id")
         )
         self.running[_key(data)] = tool
-        if changes := self._changes(name, tool_input):
-            self._unseen[str(data.get("tool_call_id"))] = changes
         if not self._screen.has_live_part:
             self._screen.show(self._line("…", tool, ""))
         self._screen.refresh()
@@ -142,7 +144,16 @@ class ToolProgress:
     def _on_question(self, event: str, data: dict[str, Any]) -> None:
         details = data.get("details")
         if isinstance(details, dict):
-            self._unseen.pop(str(details.get("tool_call_id")), None)
+            self._asked.add(str(details.get("tool_call_id")))
+
+    def _on_grant(self, event: str, data: dict[str, Any]) -> None:
+        """Note the change that a call is about to make: the file is read, so not before the rules have allowed that."""
+        details = data.get("details")
+        identity = str(details.get("tool_call_id")) if isinstance(details, dict) else ""
+        if not isinstance(details, dict) or identity in self._asked:
+            return
+        if changes := self._changes(str(details.get("tool_name")), details.get("tool_input")):
+            self._unseen[identity] = str(self._scrub("\n".join(changes))).split("\n")
 
     def _on_post(self, event: str, data: dict[str, Any]) -> None:
         result = data.get("result")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from amplifier_app_cli.ui.layout import counted, shortened
+from amplifier_app_cli.ui.layout import counted, shortened, single_line
 from amplifier_app_cli.ui.plain import plain
 
 #: Lines of an output that are shown at once: of a failure, and of everything else.
@@ -105,7 +105,9 @@ def _summary(output: Any) -> str:
     if isinstance(read, int):
         return counted(read, "line") + (f" of {total:,}" if isinstance(total, int) and total != read else "")
     if isinstance(size := output.get("bytes_written"), int):
-        return f"{counted(size, 'byte')} written" + (f"; {output['warning']}" if output.get("warning") else "")
+        return single_line(
+            f"{counted(size, 'byte')} written" + (f"; {warned}" if (warned := output.get("warning")) else "")
+        )
     return ""
 
 

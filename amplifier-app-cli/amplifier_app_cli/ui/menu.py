@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from amplifier_app_cli.ui.colour import Ink
-from amplifier_app_cli.ui.layout import columns, wrap_text
+from amplifier_app_cli.ui.layout import columns, single_line, wrap_text
+from amplifier_app_cli.ui.plain import plain
 
 _MARK: Final = "❯ "
 _NO_MARK: Final = "  "
@@ -14,10 +15,15 @@ HINT: Final = "↑ ↓ and Enter choose"
 
 
 class Option(NamedTuple):
-    """One entry of a menu: what is typed for it, and what it means."""
+    """One entry of a menu: what is typed for it, and what it means. Both may come from a server or a model."""
 
     answer: str
     meaning: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the answer as it may be shown."""
+        return single_line(self.answer)
 
 
 class Menu:
@@ -47,7 +53,7 @@ class Menu:
 
     def lines(self, width: int, rows: int, ink: Ink) -> list[str]:
         """Return the options around the selected one that fit into so many rows."""
-        indent = max((columns(option.answer) for option in self._options), default=0) + 2
+        indent = max((columns(option.name) for option in self._options), default=0) + 2
         shown = [self._shown(number, option, indent, width, ink) for number, option in enumerate(self._options)]
         first, last = self._window(shown, rows)
         lines = [line for entry in shown[first:last] for line in entry]
@@ -61,11 +67,11 @@ class Menu:
         is_selected = number == self._at
         start = _MARK if is_selected else _NO_MARK
         if not option.meaning:
-            lines = [start + option.answer]
+            lines = [start + option.name]
         else:
             room = max(width - len(start) - indent, 10)
-            first, *rest = [line.rstrip() for line in wrap_text(option.meaning, room)]
-            name = option.answer + " " * (indent - columns(option.answer))
+            first, *rest = [line.rstrip() for line in wrap_text(plain(option.meaning), room)]
+            name = option.name + " " * (indent - columns(option.name))
             lines = [f"{start}{name}{first}", *(" " * (len(start) + indent) + line for line in rest)]
         return [ink("bold" if is_selected else "dim", line) for line in lines]
 

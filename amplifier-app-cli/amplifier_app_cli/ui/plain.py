@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from amplifier_kit.guard.invisible_characters import is_unseen
 
@@ -16,6 +17,15 @@ _CONTROL = re.compile(
 def plain(text: str) -> str:
     """Return the text without terminal escapes and control characters; tab and newline stay."""
     return _CONTROL.sub("", text)
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with known secrets masked: errors of modules may quote them, and CI keeps what we print.
+
+    Before any code has run that reads secrets, it is the text itself.
+    """
+    redaction = sys.modules.get("amplifier_kit.guard.redaction.redactor")
+    return str(redaction.process_redactor().scrub_text(text)) if redaction is not None else text
 
 
 def visible(text: str) -> str:

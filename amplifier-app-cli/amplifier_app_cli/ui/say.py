@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from amplifier_app_cli.app import current_app
-from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.plain import plain, without_secrets
 
 #: Called before every line: who writes text in pieces to the same terminal ends its open line there.
 before_line: Final[list[Callable[[], None]]] = []
@@ -60,14 +60,8 @@ class _Warnings(logging.Handler):
             text = str(record.msg)
         if text not in self._shown:
             self._shown.add(text)
-            say(_masked("\n".join((f"amplifier: {text}{_reason(record, text)}{_place(record)}", *_frames(record)))))
-
-
-def _masked(text: str) -> str:
-    """Return a text without the secrets that this process knows or that look like some: terminals are recorded, too."""
-    from amplifier_foundation.sessions.metadata import default_scrub
-
-    return str(default_scrub()(text))
+            said = f"amplifier: {text}{_reason(record, text)}{_place(record)}"
+            say(without_secrets("\n".join((said, *_frames(record)))))
 
 
 def _reason(record: logging.LogRecord, text: str) -> str:

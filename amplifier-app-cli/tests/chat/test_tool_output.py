@@ -41,6 +41,12 @@ def _call(**more: Any) -> dict[str, Any]:
     return {"tool_name": "bash", "tool_call_id": "c1", "tool_input": {"command": "make test"}, **more}
 
 
+def test_what_a_tool_warns_of_does_not_steer_the_terminal() -> None:
+    """The warning of a tool that writes is shown on one line, without escapes."""
+    output = output_of("✔ write_file", {"output": {"bytes_written": 4, "warning": "\x1b]0;title\x07\x1b[2Jodd\nname"}})
+    assert output.folded(60) == ["4 bytes written; odd name"]
+
+
 def test_long_output_is_folded() -> None:
     """The first and the last lines are shown, with how many are missing and the key that shows them."""
     output = output_of("✔ bash", {"output": {"stdout": "\n".join(map(str, range(100))), "stderr": "", "returncode": 0}})
@@ -118,12 +124,36 @@ async def test_change_that_no_question_showed() -> None:
     _, screen, hooks = _progress(changes=lambda name, tool_input: diff)
     result = {"success": True, "output": {"bytes_written": 4}}
     await hooks.emit("tool:pre", _call())
+    await hooks.emit("approval:granted", {"details": _call()})
     await hooks.emit("tool:post", _call(result=result))
     assert [line.strip(" └") for line in screen.shown[-1].split("\n")[1:]] == ["@@ -1 +1 @@", "-old", "+new"]
     await hooks.emit("tool:pre", _call())
     await hooks.emit("approval:required", {"details": {"tool_call_id": "c1"}})
+    await hooks.emit("approval:granted", {"details": _call()})
     await hooks.emit("tool:post", _call(result=result))
     assert [line.strip(" └") for line in screen.shown[-1].split("\n")[1:]] == ["4 bytes written"]
+
+
+async def test_no_file_is_read_before_the_rules_allow_it() -> None:
+    """A diff reads the file that a call names, but not that of a denied one, and secrets in it are masked."""
+    read: list[Any] = []
+
+    def changes(name: str, tool_input: Any) -> list[str]:
+        read.append(tool_input)
+        return ["-key: hunter2", "+key:"]
+
+    screen, coordinator = _Screen(Ink(False)), MockCoordinator()
+    hide = lambda value: value.replace("hunter2", "[masked]") if isinstance(value, str) else value  # noqa: E731
+    ToolProgress(screen, hide, changes).connect(coordinator.hooks)  # type: ignore[arg-type]
+    await coordinator.hooks.emit("tool:pre", _call())
+    await coordinator.hooks.emit("tool:error", _call(status="denied", error={"msg": "no rule covers it"}))
+    assert read == []
+    await coordinator.hooks.emit("tool:pre", _call())
+    await coordinator.hooks.emit("approval:granted", {"details": _call()})
+    await coordinator.hooks.emit("tool:post", _call(result={"success": True, "output": {"bytes_written": 4}}))
+    assert read == [{"command": "make test"}]
+    assert "[masked]" in screen.shown[-1]
+    assert "hunter2" not in screen.shown[-1]
 
 
 async def test_running_command_shows_its_last_line() -> None:

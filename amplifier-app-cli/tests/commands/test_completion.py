@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -242,3 +243,10 @@ def test_nothing_outside_of_the_home_is_written(user: Path, tmp_path: Path) -> N
     install_completion("zsh")
     assert (user / ".zshrc").is_symlink()
     assert (user / "dots/zshrc").read_text().startswith("mine\n#")
+
+
+def test_names_that_a_shell_would_run_are_not_offered(completed: Callable[[str], set[str]], project: Path) -> None:
+    """A shell puts values into the line unquoted: the file of a cloned project must not put a command there."""
+    names = ("server", "server$(touch x)", "server;touch x", "server`x`", "server\nx", "server\x1b[2J")
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": {name: {"command": "x"} for name in names}}))
+    assert completed("amplifier mcp show ser") == {"server"}

@@ -300,3 +300,20 @@ def test_a_wrong_input_is_the_models_to_correct(author: Callable[..., Any], proj
     """
     result = author("tool-words", TOOL, turns=turns)
     assert (result.returncode, result.stdout) == (0, "Done.\n"), result.stderr
+
+
+@pytest.mark.parametrize("where", ["mount", "execute"])
+@pytest.mark.parametrize("options", [(), ("-v", "--output-format", "json")])
+def test_secrets_in_errors_are_masked(
+    author: Callable[..., Any], environment: dict[str, str], where: str, options: tuple[str, ...]
+) -> None:
+    """What a module raises may quote a key; neither standard error, which CI keeps, nor the result has it."""
+    environment["SERVICE_API_KEY"] = "k7Qm2xWv9RtZ4pLs8NbY"
+    fault = "raise ValueError('refused: ' + __import__('os').environ['SERVICE_API_KEY'])"
+    changed = {
+        "mount": ("tool = WordsTool()", fault),
+        "execute": ("return ToolResult(", f"{fault}\n        ToolResult("),
+    }
+    result = author("tool-words", TOOL.replace(*changed[where]), *options)
+    assert "refused: " in result.stderr
+    assert environment["SERVICE_API_KEY"] not in result.stderr + result.stdout

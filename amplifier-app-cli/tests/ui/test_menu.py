@@ -52,3 +52,11 @@ def test_empty_menu_is_none() -> None:
     """A question without options has no menu."""
     assert not Menu(())
     assert Menu((), at=0).selected is None
+
+
+def test_options_do_not_steer_the_terminal() -> None:
+    """Names that a server lists are shown without escapes and on one line, and are picked as they are."""
+    name = "model\x1b]0;title\x07\x1b[2J\nx"
+    menu = Menu([Option(name, "\x1b[8mhidden")], at=0)
+    assert "".join(menu.lines(60, 5, Ink(False))).split() == ["❯", "model", "x", "hidden"]
+    assert menu.selected == Option(name, "\x1b[8mhidden")

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 MENTIONS_RESOLVED = "mentions:resolved"
 #: The events of this package.
 _EVENTS: Final = (MENTIONS_RESOLVED, APPROVAL_ANSWERED, MODE_CHANGED, "session:undo", "session:restore")
+#: The events that no log may lack: with the first of them, a resumed session goes on.
+_WORK: Final = ("tool:", "approval:", "policy:", "llm:")
 #: After all other hooks.
 _LAST = 1000
 #: Before all other policies.
@@ -526,8 +528,10 @@ class SessionRuntime:
 
     def _write_log(self, record: dict[str, Any]) -> None:
         if self._held is not None:
-            self._held.append(record)
-            return
+            if not str(record.get("event")).startswith(_WORK):
+                self._held.append(record)
+                return
+            self._write_held()  # apps may run tools before the first prompt
         assert self._log is not None
         self._log.write(record)
         self._recorder.numbers.note(record, self._log.seq)

@@ -17,6 +17,8 @@ from amplifier_foundation.sessions.metadata import update_metadata
 from amplifier_foundation.sessions.plan import ModulesMissingError
 from amplifier_foundation.sessions.resume import SavedSession, load_session
 from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_kit.engine.loop.reply import Call
+from amplifier_kit.engine.loop.tool_calls import run_calls
 from amplifier_kit.engine.pairing import check_pairing
 from amplifier_kit.log.files import SessionLogBusy
 from amplifier_kit.log.reader import read_log
@@ -226,6 +228,21 @@ async def test_a_mode_that_is_changed_before_a_prompt_is_logged(tmp_path: Path) 
     assert _metadata(folder)["permission_mode"] == "accept-edits"
     [change] = [line.data for line in read_log(folder) if line.event == "policy:mode_changed"]
     assert (change["previous"], change["mode"]) == ("ask", "accept-edits")
+
+
+async def test_a_tool_that_runs_before_a_prompt_is_logged(tmp_path: Path) -> None:
+    """A command that the user runs in a resumed session is in the log, even if no prompt follows."""
+    plan = {**PLAN, "tools": [{"module": "tool-todo"}]}
+    prepared = Prepared.from_plan(plan, tmp_path / "home", tmp_path, name="b")
+    folder = await _run(prepared, "one")
+    before = len(list(read_log(folder)))
+    async with SessionRuntime(prepared, saved=load_session(folder), environ={}) as runtime:
+        await run_calls(runtime.session.coordinator, [Call("1", "todo", {"action": "list"})])
+    lines = list(read_log(folder))
+    events = [line.event for line in lines[before:]]
+    assert next(event for event in events if event.startswith(("tool:", "approval:"))) == "tool:pre"
+    assert "tool:post" in events
+    assert [line.get("seq") for line in lines] == list(range(1, len(lines) + 1))
 
 
 async def test_the_mode_that_was_chosen_last_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,9 +133,11 @@ def read_regular(path: str | os.PathLike[str], limit: int = LARGEST, *, follow: 
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
         with open(number, "rb", closefd=False) as file:
-            data = file.read(limit + 1)
+            data: bytes | None = file.read(limit + 1)
     finally:
         os.close(number)
+    if data is None:  # some files of /proc wait for more
+        raise OSError(errno.EAGAIN, "it cannot be read without waiting", os.fspath(path))
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", os.fspath(path))
     return data

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import HookResult
 from amplifier_kit.awaitable import plain_result
-from amplifier_kit.reminders import reminder
+from amplifier_kit.reminders import reminder, without_tags
 from amplifier_module_tool_mcp.catalogue import Catalogue, CatalogueCache, Offer
 from amplifier_module_tool_mcp.config import McpConfig
 from amplifier_module_tool_mcp.connection import Changes, Connection, Link, State
@@ -297,7 +297,8 @@ class Servers:
         lines = [self._line(connection) for connection in shown]
         if len(self.connections) > len(shown):
             lines.append(f"- and {len(self.connections) - len(shown)} more")
-        text = reminder("\n".join(["MCP servers of this session:", *lines]))
+        # A reason may quote what a server has printed.
+        text = reminder(without_tags("\n".join(["MCP servers of this session:", *lines])))
         limit = self._coordinator.injection_size_limit
         if limit is not None and len(text) > limit:
             return HookResult(action="continue")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from amplifier_app_cli.ui.colour import Tone
+from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.guard.redaction.known_values import live_values_from_env, live_values_from_keys
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _read(path: str, folder: Path) -> tuple[str | None, str]:
             return None, "not a file"
         if file.stat().st_size > _MOST_CHARACTERS:
             return None, f"has {file.stat().st_size:,} bytes, too many to compare"
-        content = file.read_bytes()
+        content = read_regular(file, _MOST_CHARACTERS)  # which never waits: some files of /proc have no end
     except (OSError, RuntimeError, ValueError) as error:
         return None, f"cannot be read: {error}"
     if b"\0" in content:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,10 @@ def test_a_diff_alone(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\n", encoding="utf-8")
     for shown in (_edit("a", "one", "two", tmp_path, replace_all=False), _write("a", "two\n", tmp_path)):
         assert shown == ["--- a/a", "+++ b/a", "@@ -1 +1 @@", "-one", "+two"]
+
+
+def test_a_file_without_an_end_is_not_waited_for(tmp_path: Path) -> None:
+    """A file that is opened in a way that may wait, as a pipe or one of /proc, keeps no chat from going on."""
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a file" in _write("pipe", "x", tmp_path)[0]
+    assert _write("/proc/kmsg", "x", tmp_path)[-1] == "+x"
