@@ -21,6 +21,10 @@ _HOMES: dict[str, str] = {
         "event_logging": "inject_additional_events",
         "exceptions": "BundleDependencyError BundleError BundleLoadError BundleNotFoundError BundleValidationError",
         "io": "parse_frontmatter read_with_retry read_yaml write_with_backup write_with_retry write_yaml",
+        "mentions": (
+            "BaseMentionResolver ContentDeduplicator ContextFile MentionResolverProtocol MentionResult "
+            "expand_mentions_in_instruction load_mentions parse_mentions"
+        ),
         "serialization": "sanitize_for_json sanitize_message",
         "spawn_utils": (
             "ModelResolutionResult ProviderPreference apply_provider_preferences "
@@ -57,6 +61,14 @@ if TYPE_CHECKING:
     from amplifier_foundation.io import write_with_backup as write_with_backup
     from amplifier_foundation.io import write_with_retry as write_with_retry
     from amplifier_foundation.io import write_yaml as write_yaml
+    from amplifier_foundation.mentions import BaseMentionResolver as BaseMentionResolver
+    from amplifier_foundation.mentions import ContentDeduplicator as ContentDeduplicator
+    from amplifier_foundation.mentions import ContextFile as ContextFile
+    from amplifier_foundation.mentions import MentionResolverProtocol as MentionResolverProtocol
+    from amplifier_foundation.mentions import MentionResult as MentionResult
+    from amplifier_foundation.mentions import expand_mentions_in_instruction as expand_mentions_in_instruction
+    from amplifier_foundation.mentions import load_mentions as load_mentions
+    from amplifier_foundation.mentions import parse_mentions as parse_mentions
     from amplifier_foundation.serialization import sanitize_for_json as sanitize_for_json
     from amplifier_foundation.serialization import sanitize_message as sanitize_message
     from amplifier_foundation.spawn_utils import ModelResolutionResult as ModelResolutionResult
