@@ -36,6 +36,7 @@ ALLOWED: Final = {
     "amplifier-kit/amplifier_kit/guard/sandbox/placeholders.py": "placeholders in a project, of fixed content",
     "amplifier-foundation/amplifier_foundation/subprocess_runner.py": "the pipe to the process that started it",
     "amplifier-foundation/amplifier_foundation/files.py": "locks; files of the user's own, to which no secret is added",
+    "amplifier-foundation/amplifier_foundation/io.py": "what an app of another author asks it to write",
     "amplifier-foundation/amplifier_foundation/yaml_edit.py": "settings, whose secrets go to the keys, and rules",
     "amplifier-foundation/amplifier_foundation/settings/keys.py": "keys.env: what secrets are kept in",
     "amplifier-foundation/amplifier_foundation/sessions/checkpoints.py": _CHECKPOINT,

@@ -25,6 +25,9 @@ _HOMES: dict[str, str] = {
             "BaseMentionResolver ContentDeduplicator ContextFile MentionResolverProtocol MentionResult "
             "expand_mentions_in_instruction load_mentions parse_mentions"
         ),
+        "paths.resolution": (
+            "ParsedURI construct_agent_path construct_context_path find_bundle_root find_files normalize_path parse_uri"
+        ),
         "serialization": "sanitize_for_json sanitize_message",
         "spawn_utils": (
             "ModelResolutionResult ProviderPreference apply_provider_preferences "
@@ -69,6 +72,13 @@ if TYPE_CHECKING:
     from amplifier_foundation.mentions import expand_mentions_in_instruction as expand_mentions_in_instruction
     from amplifier_foundation.mentions import load_mentions as load_mentions
     from amplifier_foundation.mentions import parse_mentions as parse_mentions
+    from amplifier_foundation.paths.resolution import ParsedURI as ParsedURI
+    from amplifier_foundation.paths.resolution import construct_agent_path as construct_agent_path
+    from amplifier_foundation.paths.resolution import construct_context_path as construct_context_path
+    from amplifier_foundation.paths.resolution import find_bundle_root as find_bundle_root
+    from amplifier_foundation.paths.resolution import find_files as find_files
+    from amplifier_foundation.paths.resolution import normalize_path as normalize_path
+    from amplifier_foundation.paths.resolution import parse_uri as parse_uri
     from amplifier_foundation.serialization import sanitize_for_json as sanitize_for_json
     from amplifier_foundation.serialization import sanitize_message as sanitize_message
     from amplifier_foundation.spawn_utils import ModelResolutionResult as ModelResolutionResult

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.home import amplifier_home as kit_home
@@ -146,3 +146,23 @@ class Home:
         folder = project / ".amplifier"
         files = (self.path / POLICY_FILE, folder / POLICY_FILE, folder / LOCAL_POLICY_FILE)
         return files if session is None else (*files, session / POLICY_FILE)
+
+
+#: What published apps import from here; `resolution.py` needs more than a run does.
+_OF_RESOLUTION: Final = (
+    "ParsedURI",
+    "construct_agent_path",
+    "construct_context_path",
+    "find_bundle_root",
+    "find_files",
+    "normalize_path",
+    "parse_uri",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_RESOLUTION:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from amplifier_foundation.paths import resolution
+
+    return getattr(resolution, name)
