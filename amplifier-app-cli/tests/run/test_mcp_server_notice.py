@@ -49,7 +49,7 @@ class Servers:
 
 
 def _coordinator(servers: Any) -> MockCoordinator:
-    coordinator = MockCoordinator()
+    coordinator: MockCoordinator = MockCoordinator()
     coordinator.register_capability("mcp.servers", servers)
     return coordinator
 

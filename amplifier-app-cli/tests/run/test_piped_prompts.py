@@ -51,7 +51,7 @@ def test_piped_text_mentions_nothing(amplifier: Amplifier, scripted: Scripted, p
 def test_bytes_that_are_no_text_do_not_fail(content: bytes, amplifier: Amplifier, scripted: Scripted) -> None:
     """What is not UTF-8 is replaced, and a byte order mark is left out."""
     bundle = scripted("turns: [{text: Done.}]")
-    assert amplifier("run", "Read", "--bundle", bundle, stdin=content).returncode == 0  # type: ignore[arg-type]
+    assert amplifier("run", "Read", "--bundle", bundle, stdin=content).returncode == 0
     assert "\ufeff" not in _prompts(amplifier)[0]
 
 

@@ -11,8 +11,8 @@ _PLAIN = Ink(False)
 
 def test_nothing_is_selected_at_first() -> None:
     """An Enter that was meant for the prompt picks nothing; an arrow key selects the first or the last."""
+    assert Menu([Option("y"), Option("n")]).selected is None
     menu = Menu([Option("y"), Option("n")])
-    assert menu.selected is None
     menu.move(1)
     assert menu.selected == Option("y")
     other = Menu([Option("y"), Option("n")])

@@ -212,8 +212,9 @@ async def run_call(
     if world == "older kernel":
         older = OlderCoordinator()
         older.tools = tools(outcome.ran)
-        older_kernel = {"kernel_has_policies": lambda: False}
-        with patch.multiple(_gate, **older_kernel), patch.multiple("amplifier_module_hooks_approval", **older_kernel):
+        has_policies = ".kernel_has_policies"
+        names = (f"{_gate.__name__}{has_policies}", f"amplifier_module_hooks_approval{has_policies}")
+        with patch(names[0], return_value=False), patch(names[1], return_value=False):
             await mount(older, config)
             listen(older)
             outcome.said = await PublishedLoop(calls).execute("go", None, {}, older.tools, older.hooks)
