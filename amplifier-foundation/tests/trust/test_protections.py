@@ -47,7 +47,8 @@ TABLE: dict[str, str] = {
     "asked": "tool-mcp:servers",
     # Limits of effort and time, the choice of models, and what is shown: a project may have its own.
     "free": """
-        api api_version background_timeout batch_size call_timeout circuit_breaker_cooldown circuit_breaker_threshold
+        api api_version autostart background_timeout batch_size call_timeout circuit_breaker_cooldown
+        circuit_breaker_threshold
         compact_threshold compaction_notice_enabled compaction_notice_min_level compaction_notice_token_reserve
         compaction_notice_verbosity connect_timeout context_window datetime_include_timezone debug default_deployment
         default_limit default_model default_provider effort enable_1m_context enable_long_context
@@ -73,7 +74,7 @@ TABLE: dict[str, str] = {
         reasoning_effort reasoning_summary recent_tool_threshold refusal_fallback_enabled refusal_fallback_model
         response_limit responses retry retry_jitter seed send_reasoning send_session_id settings.heartbeat_interval
         settings.max_parallel settings.max_recursion_depth settings.response_limit settings.timeout skip_events speed
-        stop stream_delay stream_idle_timeout structured_output structured_output_retries target_usage
+        startup_wait stop stream_delay stream_idle_timeout structured_output structured_output_retries target_usage
         task_budget_tokens temperature think_tags thinking_budget_buffer thinking_budget_tokens thinking_display
         thinking_type threads throttle_delay throttle_threshold timeout token_meter tool_timeout tool_timeouts top_p
         truncate_boundary truncate_chars truncation ui.show_text_stream ui.show_thinking_stream ui.show_token_usage
