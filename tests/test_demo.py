@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
 from amplifier_testing.llm.chat import ChatWire
 from amplifier_testing.llm.script import Said
 from amplifier_testing.llm.server import ModelServer
@@ -89,6 +93,26 @@ def test_the_sample_project_fails_as_the_script_says(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "AssertionError: 2 != 3" in done.stderr
     assert "Ran 2 tests" in done.stderr
+
+
+def test_what_a_model_wrote_runs_in_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests that are run at the end write nothing outside of the project and have none of the user's keys."""
+    monkeypatch.syspath_prepend(str(DEMO))
+    demo = import_module("demo")
+    project = tmp_path / "project"
+    shutil.copytree(DEMO / "project", project)
+    if not Sandbox(SandboxConfig(), project).status.is_active:
+        pytest.skip("there is no sandbox here")
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    code = [
+        "import os, pathlib",
+        "pathlib.Path('said').write_text(repr(dict(os.environ)))",
+        f"open('{tmp_path}/made', 'w')",
+    ]
+    (project / "pages.py").write_text("\n".join(code), encoding="utf-8")
+    assert demo._tests_fail(project)
+    assert "not-a-real-key" not in (project / "said").read_text(encoding="utf-8")
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.fixture

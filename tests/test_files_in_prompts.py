@@ -18,7 +18,17 @@ APP = "amplifier-app-cli/amplifier_app_cli"
 SKILLS = "modules/tool-skills/amplifier_module_tool_skills"
 
 #: What turns a file into text or bytes, or a folder into names.
-READING = {"open", "fdopen", "read_text", "read_bytes", "read_document", "read_content", "open_file", "read_head"}
+READING = {
+    "open",
+    "fdopen",
+    "read_text",
+    "read_bytes",
+    "read_document",
+    "read_content",
+    "open_file",
+    "read_head",
+    "read_regular",
+}
 #: What makes prompts: everything that a turn consists of.
 PLACES = (
     f"{FOUNDATION}/prompt",

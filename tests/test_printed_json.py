@@ -31,6 +31,8 @@ OTHERS = {
     f"{APP}/ui/approval/edit.py": "a person edits it",
     f"{APP}/ui/approval/preview.py": "shown to a person, made visible",
     f"{APP}/ui/layout.py": "shown to a person, made plain",
+    f"{APP}/chat/tool_output.py": "shown to a person, made plain",
+    f"{APP}/chat/shell_line.py": "what a tool printed, for the model",
     f"{APP}/chat/commands/settings.py": "shown to a person, made plain",
     f"{APP}/commands/bundle/show.py": "a value in a table, made plain",
     f"{APP}/commands/bundle/add.py": "a file",

@@ -20,6 +20,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.guard.sandbox.config import SandboxConfig
+from amplifier_kit.guard.sandbox.sandbox import Sandbox
+
 HERE = Path(__file__).resolve().parent
 AMPLIFIER = Path(sys.executable).parent / "amplifier"
 PROMPT = "A test fails here. Find out why, fix the code, and run the tests again with python3 -m unittest."
@@ -56,10 +59,10 @@ def main(arguments: list[str]) -> int:
     records = _log(project)
     _show("What it did, and who allowed it (from `amplifier logs`):", _actions(records, project))
     _show("What it cost:", _cost(records, is_scripted=provider == SCRIPTED))
-    tests = subprocess.run(["python3", "-m", "unittest", "-q"], cwd=project, capture_output=True, check=False)
-    print(f"The tests {'still fail' if tests.returncode else 'pass'}.\n")
+    has_failed = _tests_fail(project)
+    print(f"The tests {'still fail' if has_failed else 'pass'}.\n")
     _say_what_is_next(provider, project)
-    return status or int(tests.returncode != 0)
+    return status or int(has_failed)
 
 
 def _found_provider() -> str:
@@ -101,6 +104,12 @@ def _difference(project: Path) -> str:
         for folder in (HERE / "project", project)
     )
     return "".join(difflib.unified_diff(before, after, "pages.py (before)", "pages.py (after)", n=0)) or "nothing\n"
+
+
+def _tests_fail(project: Path) -> bool:
+    """Run the tests as the agent does: in the sandbox and without keys, because a model wrote what they run."""
+    command, environment = Sandbox(SandboxConfig(), project).wrap(["python3", "-m", "unittest", "-q"])
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False).returncode != 0
 
 
 def _log(project: Path) -> list[dict[str, Any]]:

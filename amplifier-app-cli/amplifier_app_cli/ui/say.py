@@ -60,18 +60,7 @@ class _Warnings(logging.Handler):
             text = str(record.msg)
         if text not in self._shown:
             self._shown.add(text)
-            said = f"amplifier: {text}{_reason(record, text)}{_place(record)}"
-            say(without_secrets("\n".join((said, *_frames(record)))))
-
-
-def _reason(record: logging.LogRecord, text: str) -> str:
-    """Return what the exception of a record says, if its message does not."""
-    error = record.exc_info[1] if record.exc_info else None
-    if error is None:
-        return ""
-    from amplifier_core.data import reason
-
-    return "" if (said := reason(error)) in text else f": {said}"
+            say(without_secrets("\n".join((f"amplifier: {text}{_place(record)}", *_frames(record)))))
 
 
 def _place(record: logging.LogRecord) -> str:

@@ -56,7 +56,7 @@ def test_no_word_is_lost(text: str, width: int) -> None:
 
 
 def test_warnings_are_said_once_and_without_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning is shown once, with what its exception says, masked and without a traceback; infos are not."""
+    """The text of a warning is shown, safely and once; infos and tracebacks are not."""
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     shown = io.StringIO()
@@ -65,10 +65,10 @@ def test_warnings_are_said_once_and_without_tracebacks(monkeypatch: pytest.Monke
     show_warnings()
     logger = logging.getLogger("amplifier_test")
     for _ in range(2):
-        logger.error("bad \x1b[31m%s", "thing", exc_info=ValueError("at postgres://app:kxB874ubUf0u3FD27q@db/"))
+        logger.error("bad \x1b[31m%s", "thing", exc_info=ValueError("inside"))
     logger.info("nothing of interest")
     logger.warning("does not fit %s %s", "one")
-    assert shown.getvalue() == "amplifier: bad thing: at postgres://app:[REDACTED]@db/\namplifier: does not fit %s %s\n"
+    assert shown.getvalue() == "amplifier: bad thing\namplifier: does not fit %s %s\n"
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_arg
 from amplifier_foundation.errors import FoundationError, did_you_mean
 
 if TYPE_CHECKING:
+    from amplifier_foundation.policy.permissions import Permissions
     from amplifier_foundation.policy.policy_file import PolicySource
     from amplifier_foundation.settings.settings import Settings
     from amplifier_kit.guard.policy.rules import Rule
@@ -38,7 +39,7 @@ _WRITE: Final = "filesystem.write"
 #: From the strictest to the loosest.
 _BY_STRICTNESS: Final[tuple[Mode, ...]] = get_args(Mode)
 #: Files and folders of a project, at any depth, that programs run or obey by themselves, or that a server runs with the
-#: keys of the repository after a push: writing one is asked about in every mode.
+#: keys of the repository after a push: no mode allows to write one, so that the rules decide.
 _RUN_BY_OTHERS: Final = (
     # editors
     *(".vscode", ".idea", ".devcontainer", ".zed", "*.code-workspace", ".vimrc", ".exrc", ".nvimrc", ".nvim.lua"),
@@ -165,10 +166,18 @@ class RunPermissions:
         rules = self._rules_of_mode(project, is_confined=is_confined)
         return PolicySource("mode", f"{self.mode} mode", rules) if rules else None
 
-    def guards(self, project: Path) -> tuple[Rule, ...]:
-        """Return rules that ask, in a mode that edits, for writing what others run; no allowing rule overrides them."""
+    def exempt(self, project: Path) -> Permissions | None:
+        """Return permissions that ask for calls which the mode leaves to the rules, as they write what others run."""
         if self.mode not in _EDITING or not_a_project(project):
-            return ()
+            return None
+        from amplifier_foundation.policy.permissions import Permissions
+        from amplifier_foundation.policy.policy_file import PolicySource
+        from amplifier_kit.guard.policy.rules import Rule
+
+        everything = PolicySource("mode", "", (Rule("allow"),))
+        return Permissions([everything], project, self._guards(project))
+
+    def _guards(self, project: Path) -> tuple[Rule, ...]:
         from amplifier_kit.guard.control_files import Use, hooks_folders, project_rows
         from amplifier_kit.guard.policy.paths import escaped
         from amplifier_kit.guard.policy.rules import Rule

@@ -148,9 +148,9 @@ class Permissions:
         """Whether a policy file or the record of trust came, changed or went since: load the rules again then."""
         return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
 
-    def with_sources(self, sources: Iterable[PolicySource], guards: Iterable[Rule] = ()) -> Permissions:
-        """Return the same permissions with other sources and more guards; what was remembered stays."""
-        fresh = Permissions(tuple(sources), self.project, (*self.guards, *guards))
+    def with_sources(self, sources: Iterable[PolicySource]) -> Permissions:
+        """Return the same permissions with other sources; what was remembered stays."""
+        fresh = Permissions(tuple(sources), self.project, self.guards)
         fresh._stamps = self._stamps
         for rule in self._remembered:
             fresh.remember(rule)

@@ -45,6 +45,7 @@ class SessionPermissions:
         #: The same object for a session and all its children.
         self.run = run or RunPermissions()
         self._laid_over: tuple[Any, Permissions] | None = None
+        self._exempting: tuple[Any, Permissions | None] | None = None
         self._locate = locate
         self._load = load
         self._memory = memory
@@ -117,7 +118,13 @@ class SessionPermissions:
 
     def judge(self, action: str, details: Mapping[str, Any], *, is_confined: bool = False) -> Judgement:
         """Return what the current rules and the mode say about an action, and which rule decides."""
-        return self._in_mode(is_confined=is_confined).judge(action, self._located(details))
+        located = self._located(details)
+        judged = self._in_mode(is_confined=is_confined).judge(action, located)
+        if judged.verdict != "allow" or (why := self._exempt(action, located)) is None:
+            return judged
+        by_rules = self.current.judge(action, located)
+        is_by_default = by_rules.verdict == "ask" and by_rules.scope == "default"
+        return by_rules._replace(reason=why) if is_by_default else by_rules
 
     def denial_by_mode(self, action: str, details: Mapping[str, Any]) -> str | None:
         """Return why the permission mode denies an action; None if it does not."""
@@ -130,7 +137,9 @@ class SessionPermissions:
 
     def suggest(self, action: str, details: Mapping[str, Any]) -> tuple[Rule, ...]:
         """Return the narrowest rules that would allow an action; empty if no rule could."""
-        return self._in_mode(is_confined=False).suggest(action, self._located(details))
+        located = self._located(details)
+        rules = self._in_mode(is_confined=False) if self._exempt(action, located) is None else self.current
+        return rules.suggest(action, located)
 
     def remember(self, rules: Sequence[Rule], scope: MemoryScope, by: str = "") -> tuple[RememberedRule, ...]:
         """Remember rules in a scope; raises RememberError and PolicyFileError."""
@@ -142,10 +151,18 @@ class SessionPermissions:
         key = (current, self.run.mode, is_confined)
         if self._laid_over is None or self._laid_over[0] != key:
             mode = self.run.mode_source(current.project, is_confined=is_confined)
-            guards = self.run.guards(current.project)
-            changed = current if mode is None else current.with_sources((*current.sources, mode), guards)
+            changed = current if mode is None else current.with_sources((*current.sources, mode))
             self._laid_over = (key, changed)
         return self._laid_over[1]
+
+    def _exempt(self, action: str, details: Mapping[str, Any]) -> str | None:
+        """Return why the mode allows nothing about an action that the rules do not; None if it may."""
+        key = (self.run.mode, self.current.project)
+        if self._exempting is None or self._exempting[0] != key:
+            self._exempting = (key, self.run.exempt(self.current.project))
+        exempting = self._exempting[1]
+        judged = exempting.judge(action, details) if exempting is not None else None
+        return judged.reason if judged is not None and judged.verdict != "allow" else None
 
     def _located(self, details: Mapping[str, Any]) -> Mapping[str, Any]:
         """Replace mentions of a bundle's files in details by paths; a mention without a file stays, and is denied."""

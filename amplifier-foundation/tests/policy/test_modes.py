@@ -199,6 +199,22 @@ def test_a_folder_that_decides_what_runs_is_no_project(
     assert _verdict(permissions, _write("config")) == "ask"
 
 
+def test_what_the_user_allowed_is_not_asked_for_in_a_mode(in_mode: In, files: dict[str, Path]) -> None:
+    """The mode leaves what others run to the rules: one of the user's allows it in a looser mode as well."""
+    files["user"].write_text(
+        'rules: [{path: "/**/.github/workflows/ci.yml", action: filesystem.write, verdict: allow}]\n', encoding="utf-8"
+    )
+    for mode in ("ask", "accept-edits", "auto"):
+        permissions = in_mode(mode)
+        assert _verdict(permissions, _write(".github/workflows/ci.yml")) == "allow"
+        assert _verdict(permissions, _write(".github/workflows/release.yml")) == "ask"
+    permissions = in_mode("accept-edits")
+    judged = permissions.judge(*_write(".github/workflows/release.yml"))
+    assert judged.reason == "editors, shells, git or a server run what lies here by themselves"
+    [rule] = permissions.suggest(*_write(".github/workflows/release.yml"))
+    assert rule.path == ".github/workflows/release.yml"
+
+
 def test_a_mode_asks_for_hooks_and_for_files_of_the_login(
     in_mode: In, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

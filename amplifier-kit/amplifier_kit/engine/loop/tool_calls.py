@@ -369,8 +369,11 @@ class ToolRunner:
             raise CallFailed("timeout", message, f"Error: {message}; it may or may not have taken effect") from None
         except Exception as error:
             message = reason(error)
-            # Without the message, which may hold a secret: whoever shows the exception masks it.
-            logger.warning("Tool '%s' raised %s", name, type(error).__name__, exc_info=error)
+            from amplifier_kit.guard.redaction.redactor import process_redactor
+
+            # Handlers of the app print it, and a tool's error may quote a key.
+            masked = process_redactor().scrub_text(message)
+            logger.warning("Tool '%s' raised %s: %s", name, type(error).__name__, masked, exc_info=error)
             raise CallFailed(type(error).__name__, message, f"Error executing tool: {message}") from error
         finally:
             if cancellation is not None:

@@ -163,7 +163,7 @@ async def test_an_exception_is_a_warning_with_its_traceback(run: Any, caplog: py
     with caplog.at_level(logging.WARNING):
         await run(_rig(PlainTool("work", fail), {}))
     [record] = [one for one in caplog.records if "raised" in one.getMessage()]
-    assert record.getMessage() == "Tool 'work' raised KeyError"
+    assert record.getMessage() == "Tool 'work' raised KeyError: 'txt'"
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], KeyError)
 
