@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,6 +23,7 @@ from amplifier_app_cli.providers.settings import (
 )
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor
 from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class _Wishes(NamedTuple):
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it in keys.env.")
 @click.option("-B", "--bundle", help="The bundle to use when a run names none.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask; what is not given stays unchanged.")
+@json_option
 @report_errors
 def init(
     provider: str | None,
@@ -65,6 +66,7 @@ def init(
     key_stdin: bool,
     bundle: str | None,
     is_sure: bool,
+    as_json: bool,
 ) -> None:
     """Set the program up: provider, key, model, bundle.
 
@@ -100,6 +102,8 @@ def init(
     changed = [what for what, is_changed in _carried_out(app, wishes) if is_changed]
     app.inform(f"changed: {', '.join(changed)}" if changed else "nothing to change")
     _say_what_is_next(app, None if key_from_env else wishes.provider)
+    if as_json:
+        print_json({"changed": changed, "provider": wishes.provider.module if wishes.provider else None})
 
 
 def _asked(app: App, wishes: _Wishes) -> _Wishes:
@@ -163,6 +167,8 @@ def _asked_model(app: App, provider: KnownProvider, wishes: _Wishes) -> str | No
 
 def _models(app: App, provider: KnownProvider, wishes: _Wishes) -> list[str]:
     """Return the models that the provider lists with the key and address just given; say why if it lists none."""
+    import asyncio
+
     from amplifier_app_cli.providers.trial import listed_models
     from amplifier_app_cli.ui.streams import guarded_stdout
 
@@ -190,6 +196,8 @@ def _check(app: App, wishes: _Wishes) -> None:
         except ModuleMissingError as error:
             sys.exit(complain(exits.USAGE, str(error)))
     if wishes.bundle is not None:
+        import asyncio
+
         from amplifier_foundation.plan.prepare import Options, compose
 
         asyncio.run(compose(Options(app.home, app.project, bundle=wishes.bundle, environ=app.environ)))
