@@ -93,9 +93,9 @@ def _models(app: App) -> Iterator[Candidate]:
 
 
 def _events(app: App) -> Iterator[Candidate]:
-    from amplifier_core.events import ALL_EVENTS
+    from amplifier_app_cli.known_events import known_events
 
-    for event in sorted(ALL_EVENTS):
+    for event in sorted(known_events()):
         yield event, ""
 
 

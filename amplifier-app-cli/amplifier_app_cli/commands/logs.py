@@ -18,6 +18,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.children.log_tree import LogNode, lines_of, read_tree
 from amplifier_app_cli.completion import EVENT, SESSION
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.known_events import known_events
 from amplifier_app_cli.ui.layout import duration, single_line, summarize_input
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_text, print_json, print_json_line
@@ -106,15 +107,14 @@ class UnknownEventError(FoundationError):
 
 def _check_names(events: tuple[str, ...], lines: Callable[[], Iterable[LogLine]]) -> None:
     """Raise UnknownEventError for a name that no event has: neither one of these lines nor one of the program."""
-    from amplifier_core.events import ALL_EVENTS
-
-    unknown = [event for event in events if event not in ALL_EVENTS]
+    known = known_events()
+    unknown = [event for event in events if event not in known]
     if not unknown:
         return
     seen = {line.event for line in lines()}
     for event in unknown:
         if event not in seen:
-            hint = did_you_mean(event, sorted({*seen, *ALL_EVENTS}), "the log has " + ", ".join(sorted(seen)))
+            hint = did_you_mean(event, sorted({*seen, *known}), "the log has " + ", ".join(sorted(seen)))
             raise UnknownEventError(f"unknown event {event!r}: {hint}")
 
 

@@ -133,3 +133,11 @@ def test_a_mistake_in_a_stream_is_one_line(amplifier: Amplifier) -> None:
         result = amplifier("logs", "--json", "--event", "nothing", *more)
         assert (result.returncode, len(result.stdout.splitlines())) == (2, 1)
         assert json.loads(result.stdout)["code"] == "event_not_found"
+
+
+def test_an_event_that_did_not_happen(amplifier: Amplifier) -> None:
+    """An event of this product that is not in the log is no mistake: there are no lines."""
+    assert amplifier("run", "hello").returncode == 0
+    for event in ("tool:pre", "mcp:renamed", "policy:mode_changed"):
+        result = amplifier("logs", "--event", event)
+        assert (result.returncode, result.stdout) == (0, "")

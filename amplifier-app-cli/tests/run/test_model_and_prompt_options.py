@@ -60,6 +60,8 @@ def test_the_provider_of_a_model_is_found(
     """By the configuration of an entry, or by a name before the model."""
     record = _result(amplifier, "--bundle", bundle, "--model", model)
     assert (record["exit_code"], record["provider"], record["model"]) == (0, provider, answered), record
+    (listed,) = json.loads(amplifier("session", "list", "--json").stdout)["sessions"]
+    assert listed["model"] == answered
 
 
 def test_a_model_that_no_provider_serves(amplifier: Amplifier, bundle: str) -> None:
