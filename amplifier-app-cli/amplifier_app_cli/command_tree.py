@@ -147,6 +147,8 @@ class Program(LazyGroup):
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
         """Parse the options; those of `run` run a prompt, or chat when there is none."""
         given = _with_short_commands(arguments)
+        if context.resilient_parsing:  # a shell completes: unknown options are skipped, not reported
+            return super().parse_args(context, self._with_run(context, given))
         try:
             return super().parse_args(context, list(given))
         except click.NoSuchOption as error:
@@ -158,6 +160,16 @@ class Program(LazyGroup):
             if (command := _command_behind(run, behind)) is not None:
                 return super().parse_args(context, [*given[:position], *command])
             return super().parse_args(context, [*given[:position], "run", *_chat_unless_prompt(run, behind), *behind])
+
+    def _with_run(self, context: click.Context, words: list[str]) -> list[str]:
+        """Return the words with `run` before the first option that it has and the program has not."""
+        for position, word in enumerate(words):
+            if not word.startswith("-"):
+                break
+            name, run = word.partition("=")[0], self.get_command(context, "run")
+            if run is not None and not _has_option(self, name) and _has_option(run, name):
+                return [*words[:position], "run", *words[position:]]
+        return words
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]

@@ -10,6 +10,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.completion import BUNDLE, MODEL, PROVIDER
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.choice import ProviderChoiceError, first_priority
 from amplifier_app_cli.providers.known import require_provider
@@ -49,12 +50,12 @@ class _Wishes(NamedTuple):
 
 
 @click.command()
-@click.option("-p", "--provider", help="The provider to use, as in `amplifier provider list`.")
-@click.option("-m", "--model", help="The model to use.")
+@click.option("-p", "--provider", type=PROVIDER, help="The provider to use, as in `amplifier provider list`.")
+@click.option("-m", "--model", type=MODEL, help="The model to use.")
 @click.option("--base-url", metavar="URL", help="Where the provider's server is.")
 @click.option("--key-from-env", metavar="NAME", help="The key is in this variable, now and later; it is not copied.")
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it in keys.env.")
-@click.option("-B", "--bundle", help="The bundle to use when a run names none.")
+@click.option("-B", "--bundle", type=BUNDLE, help="The bundle to use when a run names none.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask; what is not given stays unchanged.")
 @json_option
 @report_errors

@@ -11,6 +11,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
@@ -43,7 +44,7 @@ class _Inspection(NamedTuple):
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("-B", "--bundle", help="Include this bundle of the project.")
+@click.option("-B", "--bundle", type=BUNDLE, help="Include this bundle of the project.")
 @click.option("--revoke", is_flag=True, help="Stop trusting the project.")
 @click.option("--list", "is_list", is_flag=True, help="Print which projects are trusted.")
 @yes_option()
