@@ -40,13 +40,16 @@ _ALIASES = (
     "module current",
     "module update",
     "policy backtest",
+    "policy check",
     "policy revoke",
     "provider edit",
     "provider manage",
     "reset",
     "session cleanup",
     "session delete",
+    "session repair",
     "session resume",
+    "settings dirs",
     "settings explain",
     "settings get",
     "source",
@@ -228,7 +231,7 @@ def test_options_of_the_published_program(path: str) -> None:
 
 
 def test_the_list_of_commands_is_short() -> None:
-    """People see the commands they need: 21 names, and fewer than 70 commands with all below them."""
+    """People see the commands they need: 21 names, and little more than 60 commands with all below them."""
 
     def leaves(group: click.Group) -> int:
         context = click.Context(group)
@@ -236,7 +239,7 @@ def test_the_list_of_commands_is_short() -> None:
         return sum(leaves(one) if isinstance(one, click.Group) else 1 for one in found)
 
     assert len(main.list_commands(click.Context(main))) == 21
-    assert leaves(main) < 70
+    assert leaves(main) <= 64
 
 
 @pytest.mark.parametrize("path", sorted(ABSENT))
