@@ -100,3 +100,12 @@ def test_the_system_prompt_of_a_run(
     result = amplifier("continue", "again")
     assert result.returncode == 0
     assert "instruction: the system instruction has changed: the recorded one is used" in result.stderr
+
+
+def test_a_chosen_model_is_no_change_of_the_bundle(amplifier: Amplifier) -> None:
+    """A session that is resumed keeps the model of --model, and that nothing else names one is not worth a note."""
+    assert _result(amplifier, "--bundle", "minimal", "--model", "mock-model")["exit_code"] == 0
+    result = amplifier("continue", "again")
+    assert result.returncode == 0
+    assert "note:" not in result.stderr
+    assert "provider: mock, model mock-model (as recorded with the session)" in result.stderr
