@@ -109,3 +109,9 @@ def test_a_chosen_model_is_no_change_of_the_bundle(amplifier: Amplifier) -> None
     assert result.returncode == 0
     assert "note:" not in result.stderr
     assert "provider: mock, model mock-model (as recorded with the session)" in result.stderr
+
+
+def test_a_limit_of_the_answer_is_known_to_the_scripted_model(amplifier: Amplifier) -> None:
+    """`--max-tokens` is given to every provider as a config key; the scripted one takes it without a warning."""
+    result = amplifier("run", "go", "--bundle", "minimal", "--max-tokens", "50")
+    assert (result.returncode, "unknown config key" in result.stderr) == (0, False)
