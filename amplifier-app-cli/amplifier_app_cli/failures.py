@@ -23,6 +23,7 @@ _UNKNOWN = (
     "call_not_found",
     "checkpoint_not_found",
     "event_not_found",
+    "event_unknown",
     "key_not_found",
     "mcp_server_not_found",
     "module_not_found",

@@ -102,7 +102,7 @@ def logs(
 class UnknownEventError(FoundationError):
     """No event has that name, neither in the log nor in the program."""
 
-    code = "event_not_found"
+    code = "event_unknown"
 
 
 def _check_names(events: tuple[str, ...], lines: Callable[[], Iterable[LogLine]]) -> None:

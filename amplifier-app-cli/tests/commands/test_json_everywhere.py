@@ -132,7 +132,7 @@ def test_a_mistake_in_a_stream_is_one_line(amplifier: Amplifier) -> None:
     for more in ([], ["--tree"]):
         result = amplifier("logs", "--json", "--event", "nothing", *more)
         assert (result.returncode, len(result.stdout.splitlines())) == (2, 1)
-        assert json.loads(result.stdout)["code"] == "event_not_found"
+        assert json.loads(result.stdout)["code"] == "event_unknown"
 
 
 def test_an_event_that_did_not_happen(amplifier: Amplifier) -> None:
