@@ -38,7 +38,10 @@ AMPLIFIER = Reference(
 # Commands
 
 What `amplifier` can be asked to do, as the program itself tells it: `amplifier --help`, and `--help` behind every
-command. The [guide](guide.md) tells how the commands belong together, [errors](errors.md) what their complaints mean.
+command. The [guide](guide.md) describes how the commands belong together, [errors](errors.md) what their errors mean.
+
+The other names of the published program are accepted as well. They are not listed, and neither are three rare commands,
+which have their `--help`: `policy check`, `session repair` and `settings dirs`.
 
 This page is written by `make reference`. Do not edit it.
 """,

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import amplifier_core
+from amplifier_app_cli.known_events import known_events
 from amplifier_core.events import ALL_EVENTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -438,6 +439,7 @@ def test_every_event_has_a_row() -> None:
     further, known = _further_events(), _names_in_source()
     assert len(set(further)) == len(further)
     assert set(known) - set(ALL_EVENTS) - set(further) == set()
+    assert known_events() == {*ALL_EVENTS, *further}
     # The log builds the name of the one that ends a child whose end was never emitted.
     assert set(further) - set(known) == {"task:agent_cancelled"}
 

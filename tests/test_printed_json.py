@@ -44,8 +44,6 @@ OTHERS = {
     f"{APP}/commands/tool/list.py": "read again at once",
     f"{APP}/commands/approval.py": "shown to a person, made plain",
     f"{APP}/commands/logs.py": "a value in a line, made plain",
-    f"{APP}/chat/shell_line.py": "read by the model",
-    f"{APP}/chat/tool_output.py": "shown to a person, made plain",
 }
 
 

@@ -73,6 +73,21 @@ class App:
 
         return self.can_ask and sys.stdout.isatty()
 
+    def project_at(self, path: str | None) -> Path:
+        """Return the project in a folder, this one for None.
+
+        Raises PathNotFoundError for a folder that does not exist and never had a session.
+        """
+        from amplifier_foundation.errors import PathNotFoundError
+        from amplifier_foundation.paths import expanded
+
+        if path is None:
+            return self.project
+        folder = expanded(path).resolve()
+        if not folder.is_dir() and not self.home.sessions(folder).is_dir():
+            raise PathNotFoundError(f"{folder}: there is no such folder, and no project with sessions was there")
+        return folder
+
     def inform(self, text: str) -> None:
         """Report something besides the result, on standard error, unless the user wants quiet."""
         from amplifier_app_cli.ui.say import say

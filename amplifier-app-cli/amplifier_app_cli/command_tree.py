@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -146,6 +147,8 @@ class Program(LazyGroup):
     def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
         """Parse the options; those of `run` run a prompt, or chat when there is none."""
         given = _with_short_commands(arguments)
+        if context.resilient_parsing:  # a shell completes: unknown options are skipped, not reported
+            return super().parse_args(context, self._with_run(context, given))
         try:
             return super().parse_args(context, list(given))
         except click.NoSuchOption as error:
@@ -154,7 +157,19 @@ class Program(LazyGroup):
             if position is None or run is None or not _has_option(run, error.option_name):
                 raise
             behind = given[position:]
+            if (command := _command_behind(run, behind)) is not None:
+                return super().parse_args(context, [*given[:position], *command])
             return super().parse_args(context, [*given[:position], "run", *_chat_unless_prompt(run, behind), *behind])
+
+    def _with_run(self, context: click.Context, words: list[str]) -> list[str]:
+        """Return the words with `run` before the first option that it has and the program has not."""
+        for position, word in enumerate(words):
+            if not word.startswith("-"):
+                break
+            name, run = word.partition("=")[0], self.get_command(context, "run")
+            if run is not None and not _has_option(self, name) and _has_option(run, name):
+                return [*words[:position], "run", *words[position:]]
+        return words
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -189,9 +204,17 @@ class Program(LazyGroup):
 _SHORT: Final = {"-c": "continue", "--continue": "continue", "-r": "resume", "--resume": "resume"}
 
 
+#: Short options of the program in one word, as in `-qc`.
+_TOGETHER: Final = re.compile(r"-(?=[qv]*[cr])[qvcr]{2,}")
+
+
+def _single(word: str) -> list[str]:
+    return [f"-{letter}" for letter in word[1:]]
+
+
 def _with_short_commands(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with the command in place of `-c` or `-r`, where that comes before any other command."""
-    words = list(arguments)
+    words = [one for word in arguments for one in (_single(word) if _TOGETHER.fullmatch(word) else (word,))]
     position = 0
     while position < len(words) and words[position].startswith("-") and words[position] != "--":
         name, equals, value = words[position].partition("=")
@@ -199,6 +222,25 @@ def _with_short_commands(arguments: Sequence[str]) -> list[str]:
             return [*words[:position], _SHORT[name], *([value] if equals else []), *words[position + 1 :]]
         position += 2 if words[position] == "--color" else 1
     return words
+
+
+def _command_behind(run: click.Command, words: Sequence[str]) -> list[str] | None:
+    """Return the words with their options behind the command that follows them; None before a prompt.
+
+    A single unknown word is no prompt here either.
+    """
+    parser = run.make_parser(click.Context(run, resilient_parsing=True))
+    parser.allow_interspersed_args = False
+    try:
+        options, rest, _ = parser.parse_args(args=list(words))
+    except click.UsageError:
+        return None
+    name = options.get("prompt")
+    if not isinstance(name, str) or name in ("", "-") or _is_prompt(name):
+        return None
+    given = [name, *rest]
+    end = given.index("--") if "--" in given else len(given)
+    return [*given[:end], *words[: len(words) - len(given)], *given[end:]]
 
 
 def _has_option(command: click.Command, name: str) -> bool:

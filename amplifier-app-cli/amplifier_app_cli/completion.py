@@ -97,9 +97,9 @@ def _models(app: App) -> Iterator[Candidate]:
 
 
 def _events(app: App) -> Iterator[Candidate]:
-    from amplifier_core.events import ALL_EVENTS
+    from amplifier_app_cli.known_events import known_events
 
-    for event in sorted(ALL_EVENTS):
+    for event in sorted(known_events()):
         yield event, ""
 
 
@@ -108,7 +108,8 @@ def _agents(app: App) -> Iterator[Candidate]:
 
     from amplifier_foundation.plan.prepare import Options, compose
 
-    options = Options(app.home, app.project, settings=app.settings, offline=True, allow_missing=True)
+    bundle = click.get_current_context().params.get("bundle")
+    options = Options(app.home, app.project, bundle=bundle, settings=app.settings, offline=True, allow_missing=True)
     agents: dict[str, Any] = asyncio.run(compose(options)).composed.plan.get("agents") or {}
     for name, agent in agents.items():
         yield name, str(agent.get("description") or "") if isinstance(agent, dict) else ""

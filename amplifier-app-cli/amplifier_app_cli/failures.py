@@ -21,14 +21,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _UNKNOWN = (
     "agent_not_found",
     "bundle_not_found",
+    "call_not_found",
     "checkpoint_not_found",
     "event_not_found",
+    "event_unknown",
+    "key_not_found",
     "mcp_server_not_found",
     "module_not_found",
+    "path_not_found",
     "policy_rule_not_found",
     "session_ambiguous",
     "session_not_found",
     "setting_not_found",
+    "source_not_found",
     "tool_not_found",
     "turn_range",
 )
@@ -36,6 +41,7 @@ _UNKNOWN = (
 _EXITS = {
     **dict.fromkeys(_UNKNOWN, exits.USAGE),
     "budget_exhausted": exits.BUDGET_EXHAUSTED,
+    "key_name": exits.USAGE,
     "mcp_server": exits.USAGE,
     "policy_rule": exits.USAGE,
     "module_activation": exits.MODULES,
@@ -139,17 +145,26 @@ def _said_by_system(error: OSError) -> str:
     return f"{os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename}: {error.strerror}"
 
 
-def report_errors(command: Function) -> Function:
+def report_errors(command: Function, *, has_lines: bool = False) -> Function:
     """Decorate a command: errors that the user can act on end it with a message and their exit code.
 
     With `--json` the message is `{"status": "error", "code", "error"}` on standard output as well, so that a
-    program that reads it is not left with nothing.
+    program that reads it is not left with nothing; on one line for a command that `has_lines` of JSON.
     """
+
+    def print_failure(code: str, message: str) -> None:
+        from amplifier_app_cli.ui.records import print_json, print_json_line
+
+        (print_json_line if has_lines else print_json)({"status": "error", "code": code, "error": message})
 
     @functools.wraps(command)
     def guarded(*arguments: Any, **options: Any) -> Any:
         try:
             return command(*arguments, **options)
+        except click.UsageError as error:
+            if options.get("as_json"):
+                print_failure("usage", error.format_message())
+            raise  # click reports it, with how to use the command
         except click.ClickException:
             raise  # click reports it
         except BrokenPipeError:
@@ -162,9 +177,7 @@ def report_errors(command: Function) -> Function:
             from amplifier_app_cli.ui.say import complain
 
             if options.get("as_json") and not is_about_stdout(error):
-                from amplifier_app_cli.ui.records import print_json
-
-                print_json({"status": "error", "code": failure.code, "error": failure.message})
+                print_failure(failure.code, failure.message)
             sys.exit(complain(failure.exit_code, failure.message))
 
     return guarded  # type: ignore[return-value]

@@ -212,8 +212,12 @@ class SessionApp:
         )
 
     def _connect(self) -> None:
+        from amplifier_foundation.sessions.plan import provider_module
+
         coordinator, saved = self.coordinator, self.parts.saved
-        self.stats.connect(coordinator.hooks, self.runtime.account, saved.metadata.get("usage") if saved else None)
+        used, name = saved.metadata.get("usage") if saved else None, self.runtime.provider
+        module = provider_module(coordinator.config, name)
+        self.stats.connect(coordinator.hooks, self.runtime.account, used, provider=name, module=module)
         SandboxNotice(self._view.notice, with_usual=self.app.is_verbose).connect(coordinator.hooks)
         MentionNotice(self._view.notice).connect(coordinator.hooks)
         coordinator.display_system = self

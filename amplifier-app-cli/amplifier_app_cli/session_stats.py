@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.children.live import ChildUsage
+from amplifier_foundation.usage.history import answering_model
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:
@@ -24,19 +25,34 @@ class SessionStats:
         self._started = time.monotonic()
         self._calls: dict[str, dict[str, Any]] = {}
         self._account: UsageAccount | None = None
+        self._provider: str | None = None
+        self._module: str | None = None
         self._before = self._at_turn_start = UsageRecord()
         #: What each child session used.
         self.children = ChildUsage()
         #: Model answers of the session itself.
         self.answers = 0
+        #: The model that answered last, as `provider/model`; None until then.
+        self.model: str | None = None
         #: Agents that were spawned, at any depth.
         self.agents = 0
         #: Milliseconds until the model's first output; None until then.
         self.first_output: int | None = None
 
-    def connect(self, hooks: Any, account: UsageAccount, used_before: Any = None) -> None:
-        """Listen to a session; `used_before` is the usage in the metadata of a resumed one."""
-        self._account = account
+    def connect(
+        self,
+        hooks: Any,
+        account: UsageAccount,
+        used_before: Any = None,
+        *,
+        provider: str | None = None,
+        module: str | None = None,
+    ) -> None:
+        """Listen to a session; `used_before` is the usage in a resumed one's metadata.
+
+        `provider` is the name of the provider in the plan, `module` its module.
+        """
+        self._account, self._provider, self._module = account, provider, module
         self._before = UsageRecord.of_facts(used_before)
         self.start_turn()
         account.listeners.append(self.children.add)
@@ -128,6 +144,7 @@ class SessionStats:
     def _on_response(self, event: str, data: dict[str, Any]) -> None:
         self._on_output(event, data)
         self.answers += 1
+        self.model = answering_model(data, self._provider, self._module) or self.model
 
     def _on_agent(self, event: str, data: dict[str, Any]) -> None:
         self.agents += 1

@@ -214,10 +214,11 @@ def test_logs_are_readable(amplifier: Amplifier) -> None:
 
 
 def test_logs_without_a_session(amplifier: Amplifier) -> None:
-    """Where there is nothing to show, the program says so and fails."""
-    result = amplifier("logs")
-    assert result.returncode == 1
-    assert "no sessions" in result.stderr
+    """Where there is nothing to show, that is the same usage error as with `continue`."""
+    for command in ("logs", "continue"):
+        result = amplifier(command)
+        assert result.returncode == 2
+        assert "has no session yet: run one with `amplifier run PROMPT`" in result.stderr
     assert amplifier("logs", "nope").returncode == 2
 
 

@@ -17,6 +17,12 @@ class DocumentError(FoundationError):
     code: ClassVar[str] = "file_invalid"
 
 
+class PathNotFoundError(FoundationError):
+    """A command names a file or folder that does not exist."""
+
+    code: ClassVar[str] = "path_not_found"
+
+
 def did_you_mean(given: object, known: list[str], otherwise: str | None = None) -> str:
     """Return a hint for an unknown name: the nearest known one, else the text `otherwise`, else all known names."""
     import difflib

@@ -17,6 +17,30 @@ SHELLS: Final = ("bash", "zsh", "fish")
 _SETTINGS_OF: Final = {"bash": ".bashrc", "zsh": ".zshrc"}
 _BEGIN: Final = "# >>> amplifier completion >>>"
 _END: Final = "# <<< amplifier completion <<<"
+#: bash splits words at colons too, as in `tool:pre`: the parts are joined again, and what it keeps is left out.
+_BASH: Final = r"""_amplifier_completion() {
+    local IFS=$'\n' rest=$COMP_LINE words=() word kind kept= last i
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if ((i == 0)) || [[ -z $COMP_LINE || $rest == [[:blank:]]* ]]; then
+            words+=("$word")
+        else
+            words[${#words[@]} - 1]+=$word
+        fi
+        rest=${rest#*"$word"}
+    done
+    last=${words[${#words[@]} - 1]}
+    [[ $COMP_WORDBREAKS == *:* && $last == *:* ]] && kept=${last%"${last##*:}"}
+    COMPREPLY=()
+    while IFS=, read -r kind word; do
+        case $kind in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain) COMPREPLY+=("${word#"$kept"}") ;;
+        esac
+    done < <(COMP_WORDS="${words[*]}" COMP_CWORD=$((${#words[@]} - 1)) _AMPLIFIER_COMPLETE=bash_complete "$1")
+}
+complete -o nosort -F _amplifier_completion amplifier"""
 
 
 @click.command()
@@ -37,12 +61,13 @@ def completion(shell: str) -> None:
 
 def completion_script(shell: str) -> str:
     """Return the script for one of SHELLS."""
+    if shell == "bash":
+        return _BASH
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
     assert kind is not None, shell
     made = kind(click.Group(), {}, _PROGRAM, _VARIABLE)
-    # Not `source()`: for bash that starts a shell only to look at its version.
     return made.source_template % made.source_vars()
 
 

@@ -10,6 +10,7 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
+from amplifier_app_cli.completion import BUNDLE, MODEL, PROVIDER
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.providers.choice import ProviderChoiceError, first_priority
 from amplifier_app_cli.providers.known import require_provider
@@ -23,6 +24,7 @@ from amplifier_app_cli.providers.settings import (
 )
 from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor
 from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import complain
 
 if TYPE_CHECKING:
@@ -48,13 +50,14 @@ class _Wishes(NamedTuple):
 
 
 @click.command()
-@click.option("-p", "--provider", help="The provider to use, as in `amplifier provider list`.")
-@click.option("-m", "--model", help="The model to use.")
+@click.option("-p", "--provider", type=PROVIDER, help="The provider to use, as in `amplifier provider list`.")
+@click.option("-m", "--model", type=MODEL, help="The model to use.")
 @click.option("--base-url", metavar="URL", help="Where the provider's server is.")
 @click.option("--key-from-env", metavar="NAME", help="The key is in this variable, now and later; it is not copied.")
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input and keep it in keys.env.")
-@click.option("-B", "--bundle", help="The bundle to use when a run names none.")
+@click.option("-B", "--bundle", type=BUNDLE, help="The bundle to use when a run names none.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask; what is not given stays unchanged.")
+@json_option
 @report_errors
 def init(
     provider: str | None,
@@ -64,6 +67,7 @@ def init(
     key_stdin: bool,
     bundle: str | None,
     is_sure: bool,
+    as_json: bool,
 ) -> None:
     """Set the program up: provider, key, model, bundle.
 
@@ -99,6 +103,8 @@ def init(
     changed = [what for what, is_changed in _carried_out(app, wishes) if is_changed]
     app.inform(f"changed: {', '.join(changed)}" if changed else "nothing to change")
     _say_what_is_next(app, None if key_from_env else wishes.provider)
+    if as_json:
+        print_json({"changed": changed, "provider": wishes.provider.module if wishes.provider else None})
 
 
 def _asked(app: App, wishes: _Wishes) -> _Wishes:

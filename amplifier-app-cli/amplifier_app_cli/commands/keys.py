@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from amplifier_app_cli import exits
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.command_tree import LazyGroup
 from amplifier_app_cli.completion import KEY
@@ -14,9 +13,8 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.providers.known import all_key_names
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
-from amplifier_app_cli.ui.say import complain
 from amplifier_foundation.errors import did_you_mean
-from amplifier_foundation.settings.keys import KeyStore, check_name
+from amplifier_foundation.settings.keys import KeyNotFoundError, KeyStore, check_name
 
 
 @click.group(cls=LazyGroup)
@@ -135,7 +133,7 @@ def read_secret(app: App, name: str) -> str:
 
 
 def _require(app: App, name: str, store: KeyStore) -> None:
-    """Exit unless the key is stored here."""
+    """Raise KeyNotFoundError unless the key is stored here."""
     names = [entry.name for entry in store.list()]
     if name in names:
         return
@@ -143,4 +141,4 @@ def _require(app: App, name: str, store: KeyStore) -> None:
     check_name(name)
     hint = "it is in the environment, which this program does not change" if name in app.environ else ""
     hint = hint or (did_you_mean(name, names) if names else "no keys are stored")
-    sys.exit(complain(exits.USAGE, f"no key {name!r} in {store.path}: {hint}"))
+    raise KeyNotFoundError(f"no key {name!r} in {store.path}: {hint}")

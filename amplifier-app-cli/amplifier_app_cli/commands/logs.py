@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,11 +17,12 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.children.log_tree import LogNode, lines_of, read_tree
 from amplifier_app_cli.completion import EVENT, SESSION
-from amplifier_app_cli.failures import exit_code_of
+from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.known_events import known_events
 from amplifier_app_cli.ui.layout import duration, single_line, summarize_input
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_text, print_json, print_json_line
-from amplifier_app_cli.ui.say import complain, show_warnings
+from amplifier_app_cli.ui.say import show_warnings
 from amplifier_app_cli.ui.spending import price_text, usage_record
 from amplifier_app_cli.ui.streams import unwritten
 from amplifier_foundation.errors import FoundationError, did_you_mean
@@ -46,6 +48,7 @@ _SHOWN = 100
 @click.option("--brief", "is_brief", is_flag=True, help="With --tree, only how each session began and ended.")
 @click.option("--nested", "is_nested", is_flag=True, help="With --tree, print one JSON document: children inside.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), hidden=True)
+@partial(report_errors, has_lines=True)
 def logs(
     session: str | None,
     as_json: bool,
@@ -85,27 +88,34 @@ def logs(
         _print_tree(session, events, "brief" if is_brief else "nested" if is_nested else "lines" if as_json else "text")
         return
     folder = _session(session)[1].folder
-    seen: set[str] = set()
+    _check_names(events, lambda: read_log(folder))
     try:
         for line in read_log(folder):
-            seen.add(line.event)
             if not events or line.event in events:
                 click.echo(_as_json(line) if as_json else _readable(line))
     except BrokenPipeError:
         raise  # click ends quietly: the reader has seen enough
     except OSError as error:
         _fail(_unprinted(error) or f"cannot read the log in {folder}: {error.strerror or error}")
-    _check_names(events, seen)
 
 
-def _check_names(events: tuple[str, ...], seen: set[str]) -> None:
-    """Exit with a usage error for a name that no event has: neither one of these logs nor one of the program."""
-    from amplifier_core.events import ALL_EVENTS
+class UnknownEventError(FoundationError):
+    """No event has that name, neither in the log nor in the program."""
 
-    for event in events:
-        if event not in seen and event not in ALL_EVENTS:
-            hint = did_you_mean(event, sorted({*seen, *ALL_EVENTS}), "the log has " + ", ".join(sorted(seen)))
-            sys.exit(complain(exits.USAGE, f"unknown event {event!r}: {hint}"))
+    code = "event_unknown"
+
+
+def _check_names(events: tuple[str, ...], lines: Callable[[], Iterable[LogLine]]) -> None:
+    """Raise UnknownEventError for a name that no event has: neither one of these lines nor one of the program."""
+    known = known_events()
+    unknown = [event for event in events if event not in known]
+    if not unknown:
+        return
+    seen = {line.event for line in lines()}
+    for event in unknown:
+        if event not in seen:
+            hint = did_you_mean(event, sorted({*seen, *known}), "the log has " + ", ".join(sorted(seen)))
+            raise UnknownEventError(f"unknown event {event!r}: {hint}")
 
 
 def _verify(folder: Path, as_json: bool) -> None:
@@ -131,6 +141,7 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
     store, found = _session(session)
     try:
         top = read_tree(found, store.descendants(found))
+        _check_names(events, lambda: (line for _, _, line in lines_of(top) if line is not None))
         if form == "nested":
             print_document(top, events)
         elif form == "lines":
@@ -141,26 +152,17 @@ def _print_tree(session: str | None, events: tuple[str, ...], form: str) -> None
             print_lines(top, events, _readable)
     except BrokenPipeError:
         raise  # click ends quietly: the reader has seen enough
-    except FoundationError as error:
-        _fail(str(error))
     except OSError as error:
         _fail(_unprinted(error) or f"cannot read the logs below {found.folder}: {error.strerror or error}")
-    if events:
-        _check_names(events, {line.event for _, _, line in lines_of(top) if line is not None})
     current_app().warn(warnings_of(top))
 
 
 def _session(session: str | None) -> tuple[SessionStore, SessionSummary]:
-    try:
-        home, project = Home.find(), current_project()
-        store = SessionStore(home)
-        found = store.newest(project) if session is None else store.find(session, project)
-    except FoundationError as error:
-        sys.exit(complain(exit_code_of(error), str(error)))
-    except OSError as error:
-        _fail(str(error))
+    home, project = Home.find(), current_project()
+    store = SessionStore(home)
+    found = store.newest(project) if session is None else store.find(session, project)
     if found is None:
-        _fail(f"no sessions in {home.sessions(project)}: run one first")
+        raise click.UsageError(f"{project} has no session yet: run one with `amplifier run PROMPT`")
     return store, found
 
 
@@ -170,7 +172,7 @@ def _unprinted(error: OSError) -> str:
 
 
 def _fail(message: str) -> NoReturn:
-    sys.exit(complain(exits.FAILURE, message))
+    raise FoundationError(message)
 
 
 def _as_json(line: LogLine) -> str:

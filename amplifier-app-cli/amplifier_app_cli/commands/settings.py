@@ -25,10 +25,13 @@ from amplifier_foundation.settings.secrets import masked
 from amplifier_foundation.settings.settings import SettingOrigin
 
 _COMMANDS: Final = {
-    "dirs": Entry("amplifier_app_cli.commands.dirs:dirs", "Show and change where the file tool may write."),
     "reset": Entry("amplifier_app_cli.commands.reset:reset", "Delete what the program keeps in its home."),
 }
-_ALIASES: Final = {"explain": Entry(f"{__name__}:show"), "get": Entry(f"{__name__}:get")}
+_ALIASES: Final = {
+    "dirs": Entry("amplifier_app_cli.commands.dirs:dirs"),
+    "explain": Entry(f"{__name__}:show"),
+    "get": Entry(f"{__name__}:get"),
+}
 
 
 @click.group(cls=LazyGroup, entries=_COMMANDS, aliases=_ALIASES)
@@ -41,7 +44,6 @@ def settings() -> None:
       amplifier settings set bundle.active minimal
       amplifier settings set config.providers.provider-mock.config.priority 10 --project
       amplifier settings show bundle.active
-      amplifier settings dirs --allow ~/notes
 
     A key consists of names with dots between them; entries of module lists go by their id, else by their module; a name
     that contains a dot is put in double quotes: 'bundle.added."my.bundle"'. Later scopes win: user, project, local,

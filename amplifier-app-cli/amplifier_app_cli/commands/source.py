@@ -14,7 +14,7 @@ from amplifier_app_cli.commands.bundle.compose import compose_bundle, known_bund
 from amplifier_app_cli.commands.bundle.show import safe
 from amplifier_app_cli.commands.module.add import written_source
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.settings_editor import SOURCE, SettingsEditor, scope_options
+from amplifier_app_cli.settings_editor import SOURCE, SettingsEditor, scope_options, with_json_of_edits
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_foundation.errors import FoundationError, did_you_mean
@@ -61,7 +61,9 @@ def source() -> None:
 @click.argument("uri", metavar="URI")
 @_kind_options
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def add(name: str, uri: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) -> None:
     """Take the module or bundle ID from URI instead of the source in its bundle.
 
@@ -79,7 +81,9 @@ def add(name: str, uri: str, is_module: bool, is_bundle: bool, editor: SettingsE
 @click.argument("name", metavar="ID")
 @_kind_options
 @scope_options
+@json_option
 @report_errors
+@with_json_of_edits
 def remove(name: str, is_module: bool, is_bundle: bool, editor: SettingsEditor) -> None:
     """Remove the source of the module or bundle ID: that of its bundle applies again.
 

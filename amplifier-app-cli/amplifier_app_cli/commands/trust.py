@@ -11,11 +11,12 @@ import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
+from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_app_cli.ui.say import complain, say
-from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.errors import FoundationError, PathNotFoundError
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -43,7 +44,7 @@ class _Inspection(NamedTuple):
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(path_type=Path))
-@click.option("-B", "--bundle", help="Include this bundle of the project.")
+@click.option("-B", "--bundle", type=BUNDLE, help="Include this bundle of the project.")
 @click.option("--revoke", is_flag=True, help="Stop trusting the project.")
 @click.option("--list", "is_list", is_flag=True, help="Print which projects are trusted.")
 @yes_option()
@@ -82,6 +83,7 @@ def trust(path: Path | None, bundle: str | None, revoke: bool, is_list: bool, is
         _show(inspection)
         if not is_sure and not app.can_ask and as_json:
             print_json(_record(inspection, inspection.trust.state))
+            sys.exit(complain(exits.USAGE, f"give --yes to trust {folder}"))
         app.confirm("Trust it?", is_sure, f"give --yes to trust {folder}")
         _trust(app, store, inspection)
     if as_json:
@@ -111,15 +113,19 @@ def _look(app: App, store: TrustStore, folder: Path, bundle: str | None) -> _Ins
     import asyncio
 
     from amplifier_foundation.trust.control_files import control_file_hashes
-    from amplifier_foundation.trust.store import TrustStoreError
 
     if not folder.is_dir():
-        raise TrustStoreError(f"{folder}: not a folder, so there is nothing to trust")
+        raise PathNotFoundError(f"{folder}: not a folder, so there is nothing to trust")
     named: dict[Refusal, None] = {}
     more: dict[Path, None] = {}
     problems: list[str] = []
     for reference in _references(folder, bundle):
-        asyncio.run(_compose(app, folder, reference, named, more, problems))
+        try:
+            asyncio.run(_compose(app, folder, reference, named, more, problems))
+        except FoundationError as error:
+            if reference == bundle and bundle is not None:
+                raise  # it was asked about
+            problems.append(str(error))
     relative = [path.relative_to(folder).as_posix() for path in more]
     files = control_file_hashes(folder, relative)
     return _Inspection(folder, store.state(folder), tuple(named), files, tuple(more), tuple(dict.fromkeys(problems)))
@@ -154,11 +160,7 @@ async def _compose(
     from amplifier_foundation.plan.project_files import code_in_project
 
     options = Options(app.home, folder, bundle=reference, environ=app.environ, allow_missing=True)
-    try:
-        composition = await compose(options)
-    except FoundationError as error:
-        problems.append(str(error))
-        return
+    composition = await compose(options)
     named |= dict.fromkeys(composition.refusals)
     problems += composition.warnings
     more |= dict.fromkeys(code_in_project(composition.composed, composition.layers, folder, app.home.path))

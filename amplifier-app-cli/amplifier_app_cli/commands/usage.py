@@ -14,7 +14,6 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import table, terminal_width
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.spending import usage_record
-from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.store import SessionStore
 from amplifier_foundation.sessions.usage_report import GROUPS, Group, UsageReport
 from amplifier_kit.engine.usage import UsageRecord
@@ -71,7 +70,7 @@ def usage(by: tuple[str, ...], since: datetime | None, project: str | None, as_j
     app = current_app()
     groups = tuple(cast(Group, group) for group in dict.fromkeys(by or ("day",)))
     store = SessionStore(app.home)
-    where = app.project if project is None else expanded(project).resolve()
+    where = app.project_at(project)
     sessions = store.list(where, all_projects=project is None, include_children=True)
     report = UsageReport.of(sessions, groups, since)
     app.warn([*store.warnings, *report.unreadable], "note")

@@ -94,15 +94,21 @@ def known_provider(name: str) -> KnownProvider | None:
 
 
 def require_provider(name: str) -> KnownProvider:
-    """Return the provider of that id or module; raises UsageError with a hint for an unknown one."""
+    """Return the provider of that id or module; raises UnknownProviderError with a hint for an unknown one."""
     known = known_provider(name)
     if known is None:
-        import click
-
-        from amplifier_foundation.errors import did_you_mean
-
-        raise click.UsageError(f"unknown provider {name!r}: {did_you_mean(name, [known.id for known in KNOWN])}")
+        raise unknown_provider(name)
     return known
+
+
+def unknown_provider(name: str, hint: str = "") -> Exception:
+    """Return the error about a provider that the program does not know."""
+    from amplifier_app_cli.providers.choice import UnknownProviderError
+    from amplifier_foundation.errors import did_you_mean
+
+    near = did_you_mean(name, [known.id for known in KNOWN])
+    end = "" if near.endswith("?") else "."
+    return UnknownProviderError(f"unknown provider {name!r}: {near}" + (f"{end} {hint}" if hint else ""))
 
 
 def short_name(module: str) -> str:

@@ -68,7 +68,10 @@ def print_list(
 
 
 def json_option(command: Function) -> Function:
-    """Add `--json` to a command, as `as_json`; the published `--format text|json` and `-o` mean the same, hidden."""
+    """Add `--json` to a command, as `as_json`; the published `--format text|json` and `-o` mean the same, hidden.
+
+    The published `--detailed` and `--compact` are accepted and change nothing.
+    """
 
     @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
     @click.option(
@@ -80,6 +83,8 @@ def json_option(command: Function) -> Function:
         type=click.Choice(["text", "human", "json"]),
         hidden=True,
     )
+    @click.option("--detailed", is_flag=True, hidden=True, expose_value=False)
+    @click.option("--compact", is_flag=True, hidden=True, expose_value=False)
     @functools.wraps(command)
     def wrapped(*arguments: Any, as_json: bool, published_format: str | None, **options: Any) -> Any:
         return command(*arguments, as_json=as_json or published_format == "json", **options)

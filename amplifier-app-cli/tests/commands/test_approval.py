@@ -257,7 +257,7 @@ def test_wrong_names_answer_nothing(place: Place) -> None:
         [place.session, before[0]["id"], "zz"],
     ):
         result = place.amplifier("approval", "allow", *arguments, "--format", "json")
-        assert result.returncode != 0, arguments
+        assert result.returncode == 2, arguments
         assert json.loads(result.stdout)["status"] == "error"
     assert place.waiting == before
     assert place.amplifier("approval", "deny", place.session).returncode == 0

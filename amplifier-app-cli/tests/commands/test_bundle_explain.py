@@ -195,5 +195,6 @@ def test_settings_do_not_make_a_bundle_valid(run: Run, project: Path, home: Path
 
 
 def test_missing_path_is_a_fault(run: Run) -> None:
-    """A path that leads nowhere is not valid."""
-    assert _validated(run, "nothing.yaml")[0] == 1
+    """A path that leads nowhere is no bundle at all."""
+    result = run("validate", "nothing.yaml", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["code"]) == (2, "bundle_not_found")

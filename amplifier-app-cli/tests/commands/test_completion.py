@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -122,6 +123,13 @@ def completed(project: Path, environment: dict[str, str], monkeypatch: pytest.Mo
         ("amplifier mcp show x", set()),
         ("amplifier ver", {"version"}),
         ("amplifier bundle us", set()),
+        ("amplifier --bundle mini", {"minimal"}),
+        ("amplifier -q -B mini", {"minimal"}),
+        ("amplifier -p ollam", {"ollama"}),
+        ("amplifier -B minimal --per", {"--permission-mode"}),
+        ("amplifier init -p ollam", {"ollama"}),
+        ("amplifier trust -B mini", {"minimal"}),
+        ("amplifier logs -e mcp:ren", {"mcp:renamed"}),
     ],
 )
 def test_values(completed: Callable[[str], set[str]], line: str, offered: set[str]) -> None:
@@ -149,6 +157,7 @@ def test_values_of_the_user(completed: Callable[[str], set[str]], project: Path,
 def test_agents_are_completed(completed: Callable[[str], set[str]]) -> None:
     """The agents of the bundle that runs here are completed."""
     assert "amplifier:explorer" in completed("amplifier agents show amplifier:ex")
+    assert completed("amplifier agents show -B minimal amplifier:ex") == set()
 
 
 def test_completion_is_silent(
@@ -178,6 +187,39 @@ def test_bash_completes_commands(project: Path, environment: dict[str, str], ins
         check=True,
     )
     assert result.stdout.split() == ["version"], result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "replies"),
+    [
+        ("amplifier logs -e tool:po", ["amplifier", "logs", "-e", "tool", ":", "po"], "post"),
+        ("amplifier agents show amplifier:ex", ["amplifier", "agents", "show", "amplifier", ":", "ex"], "explorer"),
+        ("amplifier logs -e 'tool:po", ["amplifier", "logs", "-e", "'tool:po"], "tool:post"),
+        ("amplifier  bundle   show mini", ["amplifier", "bundle", "show", "mini"], "minimal"),
+        ("amplifier bundle ", ["amplifier", "bundle", ""], "add list remove set show unset validate"),
+        ('amplifier run "a: b" -B mini', ["amplifier", "run", '"a: b"', "-B", "mini"], "minimal"),
+    ],
+)
+def test_bash_completes_words_with_colons(
+    project: Path, environment: dict[str, str], installed: Path, line: str, words: list[str], replies: str
+) -> None:
+    """bash gives the parts of a word with a colon apart, and replaces only the last of them."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    typed = {"COMP_LINE": line, "COMP_POINT": len(line), "COMP_CWORD": len(words) - 1}
+    given = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in typed.items())
+    call = f"COMP_WORDBREAKS=: COMP_WORDS=({shlex.join(words)}) {given}; _amplifier_completion amplifier"
+    result = subprocess.run(
+        [bash, "-c", f'{completion_script("bash")}\n{call}\necho "${{COMPREPLY[@]}}"'],
+        cwd=project,
+        env={**environment, "PATH": f"{installed}:{environment['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert result.stdout.strip() == replies, result.stderr
 
 
 @pytest.mark.parametrize(("shell", "settings"), [("bash", ".bashrc"), ("zsh", ".zshrc")])

@@ -14,8 +14,8 @@ from amplifier_app_cli.main import main
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 
-#: What prints something else: a script, a conversation, a file in a format of its own.
-OTHERS = {"amplifier completion", "amplifier init", "amplifier session export"}
+#: What prints something else: a script for a shell.
+OTHERS = {"amplifier completion"}
 
 
 def _leaves(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -76,3 +76,68 @@ def test_keys(amplifier: Amplifier) -> None:
     assert json.loads(stored.stdout)["where"] == "file"
     assert "the-secret-value" not in stored.stdout
     assert json.loads(amplifier("keys", "remove", "MY_KEY", "-y", "--json").stdout)["removed"] is True
+
+
+def test_init_and_export(amplifier: Amplifier, project: Path) -> None:
+    """`init` prints what it changed, `session export` where the file is; the session itself is no second document."""
+    result = amplifier("init", "--provider", "mock", "--yes", "--json")
+    assert json.loads(result.stdout) == {"changed": ["provider"], "provider": "provider-mock"}
+    assert amplifier("run", "hello").returncode == 0
+    (session,) = json.loads(amplifier("session", "list", "--json").stdout)["sessions"]
+    record = json.loads(amplifier("session", "export", session["id"], "--json").stdout)
+    assert record["id"] == session["id"]
+    assert Path(record["file"]).parent == project
+    assert amplifier("session", "export", session["id"], "-o", "-", "--json").returncode == 2
+
+
+def test_hidden_commands(amplifier: Amplifier, project: Path) -> None:
+    """The published names that change settings print one document too."""
+    (project / "mine").mkdir()
+    added = json.loads(amplifier("source", "add", "tool-x", "./mine", "--json").stdout)
+    removed = json.loads(amplifier("source", "remove", "tool-x", "--json").stdout)
+    assert added["edits"][0]["key"] == removed["edits"][0]["key"] == "sources.modules.tool-x"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ("logs nothing", "session_not_found"),
+        ("logs --verify nothing", "session_not_found"),
+        ("logs", "usage"),
+        ("keys remove NOTHING -y", "key_not_found"),
+        ("keys set no-name", "key_name"),
+        ("provider add nothing", "provider_unknown"),
+        ("provider install nothing", "provider_unknown"),
+        ("bundle show --explain -k nothing", "setting_not_found"),
+        ("mcp add nothing", "usage"),
+        ("policy check nothing.yaml", "path_not_found"),
+        ("policy check --past nothing.yaml", "path_not_found"),
+        ("trust nothing", "path_not_found"),
+        ("session list --project nothing", "path_not_found"),
+        ("usage --project nothing", "path_not_found"),
+        ("module add tool-x --source ./nothing", "source_not_found"),
+    ],
+)
+def test_mistakes(amplifier: Amplifier, given: str, code: str) -> None:
+    """A mistake is one document with its code, on standard error a message, and exit code 2, in every command."""
+    result = amplifier(*given.split(), "--json")
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["code"] == code
+    assert result.stderr
+
+
+def test_a_mistake_in_a_stream_is_one_line(amplifier: Amplifier) -> None:
+    """`logs --json` prints a line for each record, and an error, also about an event, before any record."""
+    assert amplifier("run", "hello").returncode == 0
+    for more in ([], ["--tree"]):
+        result = amplifier("logs", "--json", "--event", "nothing", *more)
+        assert (result.returncode, len(result.stdout.splitlines())) == (2, 1)
+        assert json.loads(result.stdout)["code"] == "event_unknown"
+
+
+def test_an_event_that_did_not_happen(amplifier: Amplifier) -> None:
+    """An event of this product that is not in the log is no mistake: there are no lines."""
+    assert amplifier("run", "hello").returncode == 0
+    for event in ("tool:pre", "mcp:renamed", "policy:mode_changed"):
+        result = amplifier("logs", "--event", event)
+        assert (result.returncode, result.stdout) == (0, "")

@@ -358,8 +358,8 @@ def test_hundreds_of_children(home: Home, project: Path, write: Write) -> None:
 def test_without_a_session(amplifier: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """Without sessions it says what to do; of a real run the tree is its log, as a real process."""
     result = amplifier("logs", "--tree")
-    assert (result.returncode, result.stdout) == (1, "")
-    assert "no sessions" in result.stderr
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "no session yet" in result.stderr
     assert amplifier("run", "hello").returncode == 0
     lines = amplifier("logs", "--tree").stdout.splitlines()
     assert lines[0].startswith("▸ session ")

@@ -214,4 +214,4 @@ def test_program(amplifier: Amplifier) -> None:
     result = amplifier("reset", "--remove", "projects", "--yes", "--format", "json")
     assert result.returncode == 0, result.stderr
     assert [part["category"] for part in json.loads(result.stdout)["categories"]] == ["projects"]
-    assert amplifier("logs").returncode == 1
+    assert amplifier("logs").returncode == 2

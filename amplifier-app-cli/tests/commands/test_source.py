@@ -69,7 +69,7 @@ def test_stronger_scope_counts(run: Run, project: Path) -> None:
 
 def test_path_that_leads_nowhere_is_refused(run: Run) -> None:
     """An invalid source, or a missing folder, is not written."""
-    assert run("add", "tool-x", "./nowhere").exit_code == 1
+    assert run("add", "tool-x", "./nowhere").exit_code == 2
     assert run("add", "tool-x", "C:\\tools").exit_code == 1
     assert _listed(run) == []
 

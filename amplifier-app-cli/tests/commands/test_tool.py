@@ -214,9 +214,9 @@ def test_person_at_the_terminal_is_asked(
 
 
 def test_failures_have_a_message_and_exit_code(amplifier: Amplifier) -> None:
-    """A tool that fails and one that crashes end with 1, an unknown one with 2, and say why."""
+    """A tool that crashes, or gets an input that does not fit, ends with 1, an unknown one with 2; each says why."""
     for arguments, code, said in (
-        (("needy",), 1, "'path' is a required property"),
+        (("needy",), 1, "does not match its schema: at $: 'path' is a required property"),
         (("crash", "path=."), 1, "the disk is on fire"),
         (("cenus", "path=."), 2, "did you mean 'census'?"),
     ):

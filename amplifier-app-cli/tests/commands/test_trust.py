@@ -147,7 +147,7 @@ def test_another_folder(run: Run, named: Path, home: Path, tmp_path: Path, monke
     assert run("../project", "--yes").exit_code == 0
     assert [record.path for record in TrustStore(Home(home)).list()] == [named]
     missing = run("nowhere", "--yes")
-    assert missing.exit_code == 1
+    assert missing.exit_code == 2
     assert "not a folder" in missing.stderr
 
 
@@ -211,6 +211,8 @@ def test_bundle_that_cannot_be_composed(run: Run, named: Path) -> None:
     record = json.loads(run("--format", "json").stdout)
     assert any("broken.yaml:2" in problem for problem in record["problems"])
     assert len(record["names"]) == 2
+    asked = run("--bundle", "nothing", "--yes", "--json")
+    assert (asked.exit_code, json.loads(asked.stdout)["code"]) == (2, "bundle_not_found")
 
 
 def test_project_that_names_nothing(run: Run, project: Path) -> None:

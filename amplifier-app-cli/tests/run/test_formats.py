@@ -56,11 +56,11 @@ def test_trace_pairs_results_by_call(amplifier: Amplifier, scripted: Scripted, e
 
 
 def test_json_of_an_answer(amplifier: Amplifier, scripted: Scripted) -> None:
-    """The object has status, answer, full id, bundle, provider, time, and null for a model that nobody named."""
+    """The object has status, answer, full id, bundle, provider, time, and the model that answered, named or not."""
     told = json.loads(amplifier("run", "go", "-B", scripted("turns: [{text: Sure}]"), "--output-format", "json").stdout)
     assert (told["status"], told["response"], told["bundle"]) == ("success", "Sure", "scripted")
     assert len(told["session_id"]) == 36
-    assert (told["provider"], told["model"]) == ("provider-mock", None)
+    assert (told["provider"], told["model"]) == ("provider-mock", "provider-mock/mock-model")
     assert datetime.fromisoformat(told["timestamp"]).tzinfo is not None
     assert "execution_trace" not in told
 
@@ -72,6 +72,7 @@ def test_stream_of_an_answer(amplifier: Amplifier, scripted: Scripted, echo: str
     _is_framed(records)
     assert len(records[0]["session_id"]) == 36
     assert Path(records[0]["working_dir"]).is_dir()
+    assert records[-1]["model"] == "provider-mock/mock-model"
     assert (records[-1]["status"], records[-1]["response"], records[-1]["cost_usd"]) == ("success", "Done.", "0.75")
     assert "".join(record["text"] for record in records if record["type"] == "text").strip() == "Done."
     happened = [record["event"] for record in records if record["type"] == "event"]
@@ -103,7 +104,7 @@ def test_failures_before_there_is_a_session(
         assert last["error_type"] == error_type or error_type is None
         if form == "stream-json":
             _is_framed(records)
-    assert amplifier("logs").returncode == 1
+    assert amplifier("logs").returncode == 2
 
 
 def test_failure_of_the_model(amplifier: Amplifier, scripted: Scripted) -> None:

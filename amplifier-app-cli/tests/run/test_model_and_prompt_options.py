@@ -60,6 +60,8 @@ def test_the_provider_of_a_model_is_found(
     """By the configuration of an entry, or by a name before the model."""
     record = _result(amplifier, "--bundle", bundle, "--model", model)
     assert (record["exit_code"], record["provider"], record["model"]) == (0, provider, answered), record
+    (listed,) = json.loads(amplifier("session", "list", "--json").stdout)["sessions"]
+    assert listed["model"] == answered
 
 
 def test_a_model_that_no_provider_serves(amplifier: Amplifier, bundle: str) -> None:
@@ -98,3 +100,18 @@ def test_the_system_prompt_of_a_run(
     result = amplifier("continue", "again")
     assert result.returncode == 0
     assert "instruction: the system instruction has changed: the recorded one is used" in result.stderr
+
+
+def test_a_chosen_model_is_no_change_of_the_bundle(amplifier: Amplifier) -> None:
+    """A session that is resumed keeps the model of --model, and that nothing else names one is not worth a note."""
+    assert _result(amplifier, "--bundle", "minimal", "--model", "mock-model")["exit_code"] == 0
+    result = amplifier("continue", "again")
+    assert result.returncode == 0
+    assert "note:" not in result.stderr
+    assert "provider: mock, model mock-model (as recorded with the session)" in result.stderr
+
+
+def test_a_limit_of_the_answer_is_known_to_the_scripted_model(amplifier: Amplifier) -> None:
+    """`--max-tokens` is given to every provider as a config key; the scripted one takes it without a warning."""
+    result = amplifier("run", "go", "--bundle", "minimal", "--max-tokens", "50")
+    assert (result.returncode, "unknown config key" in result.stderr) == (0, False)

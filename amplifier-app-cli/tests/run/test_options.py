@@ -79,7 +79,7 @@ def test_what_is_no_image_is_refused(amplifier: Amplifier, project: Path) -> Non
         result = amplifier("run", "go", "--image", name)
         assert (result.returncode, result.stdout) == (2, ""), result.stderr
         assert name in result.stderr
-    assert amplifier("logs").returncode == 1
+    assert amplifier("logs").returncode == 2
 
 
 def test_quiet_says_the_answer_alone(amplifier: Amplifier, scripted: Scripted) -> None:

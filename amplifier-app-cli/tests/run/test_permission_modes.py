@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -180,6 +181,17 @@ def test_auto_asks_for_a_command_that_runs_outside_of_the_sandbox(
         result = amplifier("run", "go", "--bundle", scripted(_RUN, tools), "--permission-mode", "auto")
         assert result.returncode == code, result.stderr
         assert (project / "made").exists() is (code == 0)
+
+
+def test_the_mode_of_a_session_is_shown(amplifier: Amplifier, scripted: Scripted) -> None:
+    """`session show` and the JSON of lists say which mode a resumed session will have, a fork's too."""
+    turns = "turns: [{text: Done.}]"
+    assert amplifier("run", "go", "--bundle", scripted(turns), "--permission-mode", "read-only").returncode == 0
+    (session,) = json.loads(amplifier("session", "list", "--json").stdout)["sessions"]
+    fork = amplifier("session", "fork", session["id"]).stdout.strip()
+    assert session["permission_mode"] == "read-only"
+    for one in (session["id"], fork):
+        assert re.search(r"^Permissions: +read-only$", amplifier("session", "show", one).stdout, re.MULTILINE)
 
 
 def test_rules_for_one_run(amplifier: Amplifier, scripted: Scripted, project: Path) -> None:

@@ -35,6 +35,12 @@ class PendingCallsError(FoundationError):
     code = "waiting_calls"
 
 
+class CallNotFoundError(PendingCallsError):
+    """An id does not name exactly one pending call."""
+
+    code = "call_not_found"
+
+
 @dataclass(frozen=True)
 class PendingQuestion:
     """One request about a call, and its answer."""
@@ -247,7 +253,7 @@ def _select(calls: Sequence[PendingCall], ids: Sequence[str]) -> Sequence[Pendin
         found = [call for call in calls if one and call.id.startswith(one)]
         if len(found) != 1:
             known = ", ".join(call.id for call in calls) or "none"
-            raise PendingCallsError(f"{one!r} does not name one pending call; pending calls: {known}")
+            raise CallNotFoundError(f"{one!r} does not name one pending call; pending calls: {known}")
         selected += found
     return selected
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, TypedDict
@@ -103,6 +104,8 @@ class Composed:
         return composed
 
 
+#: What `--provider`, `--model` and `--max-tokens` set for one session: which model answers is said anyway.
+_CHOSEN: Final = re.compile(r"providers\..+\.config\.(default_model|max_tokens|priority)")
 _TEXTS: Final = ("reference", "name", "version", "uri", "instruction", "lock")
 _MAPPINGS: Final = ("plan", "context", "namespaces", "pins", "roots", "texts")
 _KINDS: Final[dict[str, type]] = {
@@ -130,6 +133,7 @@ def differences(recorded: Composed, current: Composed) -> list[str]:
         f"{key}: {_shown(before, key)} when the session was made, {_shown(now, key)} now"
         for key in sorted({*before, *now})
         if before.get(key) != now.get(key) and repr(before.get(key)) != repr(now.get(key))
+        if key in now or not _CHOSEN.fullmatch(key)
     ]
     lines += _placed_differences(recorded, current)
     lines += _pin_differences(recorded, current)

@@ -107,20 +107,15 @@ def _of_words(text: str) -> dict[str, str]:
         action, field = _WORDS[word]
         value = rest[1:-1] if len(rest) > 1 and rest[0] == rest[-1] == '"' else rest
         if field == "tool" and len(value.split()) > 1:
-            raise RuleTextError(
-                f"a tool's name has no blanks, as {value!r} has: "
-                'to add a pattern, write `tool "bash" command "make *"`'
-            )
+            example = 'tool "bash" command "make *"'
+            raise RuleTextError(f"a tool's name has no blanks, as {value!r} has: to add a pattern, write `{example}`")
         return {**({"action": action} if action else {}), field: _host(value) if field == "host" else value}
     return {"action": "process.exec", "command": text}
 
 
 def _host(text: str) -> str:
     """Return the host of an address; a host as it is."""
-    try:
-        return urlsplit(text).hostname or text if "://" in text else text
-    except ValueError:  # as of `http://[`: the rule says what is wrong with it
-        return text
+    return urlsplit(text).hostname or text if "://" in text else text
 
 
 def describe(rule: Rule) -> str:

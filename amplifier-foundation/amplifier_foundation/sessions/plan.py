@@ -138,6 +138,14 @@ def provider_and_model(plan: Mapping[str, Any]) -> tuple[str | None, str | None]
     return name, f"{name}/{model}" if model else None
 
 
+def provider_module(plan: Mapping[str, Any], name: str | None) -> str | None:
+    """Return the module of the provider of a plan that has this id or module; None if there is none."""
+    for one in plan_modules(plan):
+        if one.kind == "provider" and name in (one.entry.get("id"), one.module_id):
+            return one.module_id
+    return None
+
+
 def _priority(given: Any) -> float:
     try:
         return float(given)

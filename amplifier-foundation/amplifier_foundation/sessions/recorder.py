@@ -18,7 +18,7 @@ from amplifier_foundation.plan.composed import Composed
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions.log import MessageNumbers, without_seq
 from amplifier_foundation.sessions.metadata import RECORD, update_metadata
-from amplifier_foundation.sessions.plan import provider_and_model
+from amplifier_foundation.sessions.plan import provider_and_model, provider_module
 from amplifier_foundation.sessions.transcript import TRANSCRIPT, Transcript
 from amplifier_foundation.trust.server_credentials import without_server_values
 from amplifier_foundation.usage.account import UsageAccount
@@ -90,17 +90,18 @@ class SessionRecorder:
 
     def connect(self, coordinator: Any) -> None:
         """Save the conversation before every request and around every tool call, and note the model that answers."""
+        module = provider_module(coordinator.config, self._facts.get("provider"))
+
+        def note_model(event: str, data: dict[str, Any]) -> None:
+            if model := answering_model(data, self._facts.get("provider"), module):
+                self._facts[LAST_MODEL] = model
 
         async def save(event: str, data: dict[str, Any]) -> None:
             await self.save_messages(coordinator.get("context"))
 
         for event in (PROVIDER_REQUEST, TOOL_PRE, TOOL_POST):
             coordinator.hooks.register(event, save, priority=_LAST, name="app-transcript")
-        coordinator.hooks.register(LLM_RESPONSE, self._note_model, priority=_LAST, name="app-model")
-
-    def _note_model(self, event: str, data: dict[str, Any]) -> None:
-        if model := answering_model(data, self._facts.get("provider")):
-            self._facts[LAST_MODEL] = model
+        coordinator.hooks.register(LLM_RESPONSE, note_model, priority=_LAST, name="app-model")
 
     def save_record(self, composed: Composed) -> None:
         """Write the composed plan, from which the session is resumed; a different record becomes the backup."""

@@ -32,6 +32,18 @@ class KeysError(FoundationError):
     code: ClassVar[str] = "keys_invalid"
 
 
+class KeyNameError(KeysError):
+    """A name cannot be that of a key."""
+
+    code: ClassVar[str] = "key_name"
+
+
+class KeyNotFoundError(KeysError):
+    """No key of that name is stored."""
+
+    code: ClassVar[str] = "key_not_found"
+
+
 class KeyEntry(NamedTuple):
     """One key as it may be shown."""
 
@@ -317,7 +329,7 @@ def key_line(name: str, value: str | None) -> KeyLine:
 def check_name(name: str) -> None:
     """Raise KeysError unless `name` can be the name of a variable; it is not shown, for it may be a value."""
     if re.fullmatch(_NAME, name) is None:
-        raise KeysError(
+        raise KeyNameError(
             "invalid name of a key: use letters, digits and underscores, not starting with a digit, like OPENAI_API_KEY"
         )
 

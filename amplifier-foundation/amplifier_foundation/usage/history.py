@@ -20,15 +20,16 @@ SINCE: Final = "since"
 LAST_MODEL: Final = "last_model"
 
 
-def answering_model(data: Mapping[str, Any], planned: object) -> str | None:
+def answering_model(data: Mapping[str, Any], planned: object, module: str | None = None) -> str | None:
     """Return the model of an `llm:response` as `provider/model`; None if the call failed or names no model.
 
-    `planned` is the provider in the plan: its id there is used instead of the name under which it answers.
+    `planned` is the provider in the plan, and `module` its module if it has an id of its own: its name in the plan is
+    used instead of the one under which it answers.
     """
     model, name = data.get("model"), str(data.get("provider") or "")
     if not isinstance(model, str) or not model or data.get("status") == "error":
         return None
-    if isinstance(planned, str) and planned.removeprefix("provider-") == name:
+    if isinstance(planned, str) and name in (planned, (module or planned).removeprefix("provider-")):
         name = planned
     return f"{name}/{model}" if name else model
 

@@ -224,22 +224,35 @@ async def test_the_record_of_a_session_stays_what_it_was(home: Home, project: Pa
 async def test_what_an_app_changes_itself_is_no_difference(home: Home, project: Path) -> None:
     """The plan of now is compared as the app would run it; what the app changes otherwise than before is told."""
 
-    def with_priority(plan: dict[str, Any], layers: tuple[Any, ...]) -> dict[str, Any]:
+    def without_stream(plan: dict[str, Any], layers: tuple[Any, ...]) -> dict[str, Any]:
         assert [layer.owner for layer in layers] == ["project"]
         [provider] = plan["providers"]
-        return {**plan, "providers": [{**provider, "config": {**provider["config"], "priority": 0}}]}
+        return {**plan, "providers": [{**provider, "config": {**provider["config"], "use_streaming": False}}]}
 
     options = _options(home, project, bundle="./bundle.yaml")
     prepared = await prepare(options)
-    plan = with_priority(prepared.composed.plan, prepared.layers)
+    plan = without_stream(prepared.composed.plan, prepared.layers)
     async with SessionRuntime(replace(prepared, composed=replace(prepared.composed, plan=plan)), environ={}) as runtime:
         await runtime.execute("hello")
     saved = load_session(runtime.folder)
-    assert (await prepare_saved(saved, _options(home, project), adjust=with_priority)).warnings == ()
+    assert (await prepare_saved(saved, _options(home, project), adjust=without_stream)).warnings == ()
     [told] = (await prepare_saved(saved, _options(home, project))).warnings
-    assert "priority: 0 when the session was made, not set now" in told
-    forced = await prepare_saved(saved, options, adjust=with_priority)
-    assert not [line for line in forced.warnings if "priority" in line]
+    assert "use_streaming: False when the session was made, not set now" in told
+    forced = await prepare_saved(saved, options, adjust=without_stream)
+    assert not [line for line in forced.warnings if "use_streaming" in line]
+
+
+async def test_what_was_chosen_for_one_session_is_no_difference(home: Home, project: Path) -> None:
+    """The model and the priority that an option gave the provider need no note; other values of the bundle do."""
+    prepared = await prepare(_options(home, project, bundle="./bundle.yaml"))
+    [provider] = prepared.composed.plan["providers"]
+    for chosen, notes in (({"default_model": "big", "priority": 0, "max_tokens": 9}, 0), ({"use_streaming": False}, 1)):
+        plan = {**prepared.composed.plan, "providers": [{**provider, "config": {**provider["config"], **chosen}}]}
+        made = replace(prepared, composed=replace(prepared.composed, plan=plan))
+        async with SessionRuntime(made, environ={}) as runtime:
+            await runtime.execute("hello")
+        found = await prepare_saved(load_session(runtime.folder), _options(home, project))
+        assert len(found.warnings) == notes
 
 
 async def test_another_model_is_told_both_ways(home: Home, project: Path) -> None:

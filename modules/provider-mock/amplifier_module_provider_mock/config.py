@@ -23,7 +23,7 @@ class MockConfig(Config):
 
     #: Keys of apps and of the published provider that have no meaning here.
     tolerated_keys: ClassVar[frozenset[str]] = frozenset(
-        {"id", "instance_id", "debug", "max_retries", "warmup_retries", "api_key", "base_url"}
+        {"id", "instance_id", "debug", "max_retries", "max_tokens", "warmup_retries", "api_key", "base_url"}
     )
 
     responses: _Responses = Field((), description="Replies, given in a circle; three sentences by default.")

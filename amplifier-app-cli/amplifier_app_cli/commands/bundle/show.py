@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import difflib
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import click
 
-from amplifier_app_cli import exits
 from amplifier_app_cli.commands.bundle.compose import compose_bundle
 from amplifier_app_cli.completion import BUNDLE
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import shortened, terminal_width
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
-from amplifier_app_cli.ui.say import complain
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.explain import Setting
 from amplifier_foundation.bundles.explain import explain as explain_bundle
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.plan.prepare import Composition
+from amplifier_foundation.settings.scopes import SettingNotFoundError
 from amplifier_foundation.settings.secrets import masked
 from amplifier_foundation.sources.uri import without_secrets
 
@@ -175,7 +173,7 @@ def _explain(composition: Composition, prefix: str | None, as_json: bool) -> Non
     settings = explain_bundle(bundle, composition.layers[len(bundle.layers) :])
     chosen = [one for one in settings if prefix is None or _is_below(one.key, prefix)]
     if not chosen and prefix is not None:
-        sys.exit(_nothing(prefix, [one.key for one in settings]))
+        raise _nothing(prefix, [one.key for one in settings])
     if as_json:
         print_json([_setting_record(one) for one in chosen])
     else:
@@ -186,12 +184,12 @@ def _is_below(key: str, prefix: str) -> bool:
     return key == prefix or key.startswith(f"{prefix.rstrip('.')}.")
 
 
-def _nothing(prefix: str, keys: list[str]) -> int:
+def _nothing(prefix: str, keys: list[str]) -> SettingNotFoundError:
     places = {".".join(key.split(".")[:depth]) for key in keys for depth in range(1, key.count(".") + 2)}
 
     near = difflib.get_close_matches(prefix, sorted(places), n=1)
     hint = did_you_mean(prefix, near or sorted({key.partition(".")[0] for key in keys}))
-    return complain(exits.USAGE, f"nothing sets {prefix!r}: {hint}")
+    return SettingNotFoundError(f"nothing sets {prefix!r}: {hint}")
 
 
 def _setting_record(setting: Setting) -> dict[str, Any]:

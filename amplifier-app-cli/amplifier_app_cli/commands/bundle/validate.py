@@ -15,9 +15,10 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.bundles.agents import resolve_agents
-from amplifier_foundation.bundles.bundle import Bundle, BundleError
+from amplifier_foundation.bundles.bundle import Bundle, BundleError, BundleNotFoundError
 from amplifier_foundation.bundles.explain import explain
 from amplifier_foundation.bundles.loader import BundleLoader
+from amplifier_foundation.bundles.references import existing_file, tried_files
 from amplifier_foundation.paths import expanded
 from amplifier_foundation.sources.fetched import SourceError
 from amplifier_foundation.sources.fetcher import Fetcher
@@ -38,6 +39,9 @@ def validate(path: str, is_part: bool, as_json: bool) -> None:
       amplifier bundle validate .
       amplifier bundle validate behaviors/review.yaml --part
     """
+    place = current_app().project / expanded(path)
+    if existing_file(place) is None and not place.exists():
+        raise BundleNotFoundError(f"no bundle at {place}: tried {tried_files(place)}")
     errors, warnings = finished(_validated(current_app(), path, is_part))
     if as_json:
         print_json({"valid": not errors, "path": path, "errors": errors, "warnings": warnings})

@@ -13,7 +13,6 @@ _COMMANDS: Final = {
     for name, target, summary in (
         ("allow", "write:allow", "Allow what a rule is about."),
         ("ask", "write:ask", "Ask about what a rule is about, each time."),
-        ("check", "list:check", "Check policy files, or try them on past sessions."),
         ("deny", "write:deny", "Deny what a rule is about."),
         ("explain", "explain:explain", "Explain why an action is allowed, asked about or denied."),
         ("list", "list:list_rules", "List the rules that apply here."),
@@ -21,7 +20,7 @@ _COMMANDS: Final = {
         ("suggest", "history:suggest", "Propose rules that would have saved approval requests."),
     )
 }
-_ALIASES: Final = hidden(__name__, backtest="history:backtest", revoke="write:remove")
+_ALIASES: Final = hidden(__name__, backtest="history:backtest", check="list:check", revoke="write:remove")
 
 
 @click.group(cls=LazyGroup, entries=_COMMANDS, aliases=_ALIASES)

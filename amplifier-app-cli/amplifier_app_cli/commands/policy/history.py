@@ -15,7 +15,7 @@ from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_foundation.approvals.answered_by import account_name
-from amplifier_foundation.errors import DocumentError
+from amplifier_foundation.errors import PathNotFoundError
 from amplifier_foundation.policy.history import Backtest, Past, Replayed, Suggestions, suggestions
 from amplifier_foundation.policy.history import backtest as replay
 from amplifier_foundation.policy.remembered_rules import RememberedRule, RememberedRules
@@ -118,7 +118,7 @@ def print_backtest(file: Path | None, days: float, *, all_projects: bool, as_jso
     app = current_app()
     proposed = app.project / file if file is not None else None
     if proposed is not None and not proposed.exists():
-        raise DocumentError(f"{proposed}: there is no such file")
+        raise PathNotFoundError(f"{proposed}: there is no such file")
     past = past_of(app, days, all_projects=all_projects)
     known = {app.project: permissions_in(app, app.project, user_file=proposed)}
     for problem in known[app.project].problems:

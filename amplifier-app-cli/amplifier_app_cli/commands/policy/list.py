@@ -15,7 +15,7 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
-from amplifier_foundation.errors import DocumentError
+from amplifier_foundation.errors import PathNotFoundError
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.policy_file import PolicySource, read_policy_file
 from amplifier_foundation.policy.remembered_rules import RememberedRule, RememberedRules
@@ -153,7 +153,7 @@ def _given_sources(app: App, files: tuple[Path, ...]) -> list[PolicySource]:
     for file in files:
         source = read_policy_file(app.project / file, "user")
         if source is None:
-            raise DocumentError(f"{app.project / file}: there is no such file")
+            raise PathNotFoundError(f"{app.project / file}: there is no such file")
         found.append(source)
     return found
 

@@ -19,7 +19,7 @@ from amplifier_app_cli.completion import PROVIDER as PROVIDER_NAME
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.providers.choice import UnknownProviderError, find_entry
-from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, known_provider
+from amplifier_app_cli.providers.known import KNOWN, KnownProvider, is_installed, known_provider, unknown_provider
 from amplifier_app_cli.providers.settings import (
     ModuleMissingError,
     ProviderEntry,
@@ -101,7 +101,7 @@ def add(
     type_ = type_ or ask_for_type(app)
     known = known_provider(type_)
     if known is None and source is None:
-        _unknown(type_)
+        raise unknown_provider(type_, "Your own module needs --source URI")
     module = known.module if known is not None else type_
     entry_name = name or module
     if settings_entry(app, entry_name, editor.scope or "user") is not None:
@@ -263,8 +263,3 @@ def _parsed(pairs: tuple[str, ...]) -> dict[str, Any]:
             raise click.UsageError("--set needs KEY=VALUE")
         parsed[key] = parse_value(value)
     return parsed
-
-
-def _unknown(type_: str) -> None:
-    hint = did_you_mean(type_, [known.id for known in KNOWN])
-    raise click.UsageError(f"unknown provider {type_!r}: {hint} Your own module needs --source URI")

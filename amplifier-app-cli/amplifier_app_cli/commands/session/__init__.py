@@ -17,12 +17,11 @@ _COMMANDS: Final = {
         ("rename", "edit:rename", "Rename a session."),
         ("export", "export:export", "Write a session to a file or to standard output."),
         ("remove", "delete:remove", "Delete a session, or all that have been inactive for long."),
-        ("repair", "edit:repair", "Repair the conversation of a session, or rewind it to where it was intact."),
         ("restore", "restore:restore", "Restore files that a session has changed."),
     )
 }
 _ALIASES: Final = {
-    **hidden(__name__, cleanup="delete:cleanup", delete="delete:remove"),
+    **hidden(__name__, cleanup="delete:cleanup", delete="delete:remove", repair="edit:repair"),
     "resume": Entry("amplifier_app_cli.commands.resume:resume"),
 }
 

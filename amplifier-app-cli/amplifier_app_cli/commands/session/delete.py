@@ -14,7 +14,6 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.ui.layout import counted, size_text, table, terminal_width
 from amplifier_app_cli.ui.records import json_option, print_json
-from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.cleanup import Cleanup, clean_up
 from amplifier_foundation.sessions.store import SessionStore
 
@@ -122,7 +121,7 @@ def _clean_up(
         raise click.UsageError("--project and --all-projects: give one of them")
 
     app = current_app()
-    where = app.project if project is None else expanded(project).resolve()
+    where = app.project_at(project)
 
     def clean(*, dry_run: bool) -> Cleanup:
         store = SessionStore(app.home)

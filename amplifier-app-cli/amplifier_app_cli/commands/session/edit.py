@@ -26,10 +26,17 @@ from amplifier_foundation.sessions.transcript import load_history
 @click.option("--at-event", type=click.IntRange(min=1), metavar="SEQ", help="Up to the event with this number.")
 @click.option("-n", "--name", help="What to call the copy.")
 @click.option("--no-events", is_flag=True, help="Copy the conversation without the log.")
+@click.option("-r", "--resume", "is_resumed", is_flag=True, hidden=True)  # of the published program
 @json_option
 @report_errors
 def fork(
-    session: str, at_turn: int | None, at_event: int | None, name: str | None, no_events: bool, as_json: bool
+    session: str,
+    at_turn: int | None,
+    at_event: int | None,
+    name: str | None,
+    no_events: bool,
+    is_resumed: bool,
+    as_json: bool,
 ) -> None:
     """Copy SESSION to continue from an earlier point of it, and print the id of the copy.
 
@@ -45,6 +52,10 @@ def fork(
         raise click.UsageError("--at-turn and --at-event: give one of them")
 
     app = current_app()
+    if is_resumed and not app.can_chat:
+        raise click.UsageError(
+            "--resume chats, which needs a terminal: give the printed id to `amplifier run --resume`"
+        )
     store, found = found_session(app, session)
     made = fork_session(found.folder, at_turn=at_turn, at_event=at_event, include_events=not no_events)
     if name is not None:
@@ -68,6 +79,10 @@ def fork(
         return
     click.echo(made.session_id)
     app.inform(f"copied {counted(made.turns, 'turn')} and {counted(made.events, 'event')}; resume with: {command}")
+    if is_resumed:
+        from amplifier_app_cli.commands.resume import resume
+
+        click.get_current_context().invoke(resume, session=made.session_id)
 
 
 def _name(store: SessionStore, made: Forked, name: str) -> None:

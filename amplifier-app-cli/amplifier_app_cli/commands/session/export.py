@@ -15,6 +15,7 @@ from amplifier_app_cli.commands.session.facts import found_session
 from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.plain import plain
+from amplifier_app_cli.ui.records import print_json
 from amplifier_foundation.paths import expanded
 from amplifier_foundation.sessions.export import ExportFormat
 from amplifier_foundation.sessions.export import export as write_export
@@ -36,8 +37,9 @@ _STDOUT: Final = "-"
 )
 @click.option("-o", "--output", metavar="FILE", help="The file or folder to write to; - is standard output.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite FILE.")
+@click.option("--json", "as_json", is_flag=True, help="Print the path of the file in one JSON document.")
 @report_errors
-def export(session: str, form: str | None, output: str | None, force: bool) -> None:
+def export(session: str, form: str | None, output: str | None, force: bool, as_json: bool) -> None:
     """Write SESSION to a file, in the current folder under its id unless FILE is given, and print the file's path.
 
     \b
@@ -48,6 +50,8 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
 
     In md, json and jsonl secrets are masked; tar has the files as they are.
     """
+    if as_json and output == _STDOUT:
+        raise click.UsageError("--json prints where the file is: give another -o, or --as json for the session as JSON")
     app = current_app()
     _, found = found_session(app, session)
     if output == _STDOUT:
@@ -57,7 +61,10 @@ def export(session: str, form: str | None, output: str | None, force: bool) -> N
     chosen = _FORMATS[form] if form else None if output and not target.is_dir() and target.suffix else "md"
     written = write_export(found, target, chosen, overwrite=force)
     app.warn(written.warnings)
-    click.echo(written.path)
+    if as_json:
+        print_json({"id": found.id, "file": str(written.path.resolve())})
+    else:
+        click.echo(written.path)
 
 
 def _to_stdout(session: SessionSummary, form: ExportFormat) -> tuple[str, ...]:

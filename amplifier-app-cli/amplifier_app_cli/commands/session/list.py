@@ -54,12 +54,11 @@ def list_sessions(limit: int, all_projects: bool, project: str | None, tree: str
     if project is not None and (all_projects or tree):
         raise click.UsageError(f"--project and {'--all-projects' if all_projects else '--tree ID'}: give one of them")
     from amplifier_app_cli.commands.session.facts import Family
-    from amplifier_foundation.paths import expanded
     from amplifier_foundation.sessions.store import SessionStore
 
     app = current_app()
     store = SessionStore(app.home)
-    where = app.project if project is None else expanded(project).resolve()
+    where = app.project_at(project)
     everyone = store.list(where, all_projects=all_projects, tree_of=tree or None, include_children=True)
     found = everyone if tree is not None else [session for session in everyone if not session.is_child]
     warnings = store.warnings

@@ -150,6 +150,7 @@ def _lines(known: _Known) -> Iterator[str]:
         "Turns": str(session.turn_count),
         "Bundle": session.bundle,
         "Model": model_text(session, known.metadata),
+        "Permissions": known.metadata.get("permission_mode"),
         "Used": _used(known.metadata),
         "Cost": _cost(known.metadata),
         "  Without children": _cost({"usage": known.metadata.get("own_usage")}),

@@ -150,7 +150,8 @@ def _outcome(report: CallReport, content: str) -> tuple[int, dict[str, Any]]:
     """Return the exit code and the report of the call."""
     if report.error is not None:
         if report.status == "denied" and report.asked_because and report.denied_by == "kernel":
-            message = f"it needs permission ({report.asked_because}), and there is no terminal to ask on"
+            why = f"it needs permission ({report.asked_because}), and there is no terminal to ask on"
+            message = f"{why}: allow it beforehand with `amplifier policy allow`"
             error = {"type": "approval_needed", "msg": message}
             return exits.APPROVAL_NEEDED, {"status": "approval_needed", "error": error}
         return exits.FAILURE, {"status": report.status, "error": report.error}

@@ -141,8 +141,8 @@ def test_check_a_file(give: Give, project: Path) -> None:
     assert failed.exit_code == 1
     assert "does not match its example 'ninja'" in failed.stdout
     missing = give("check", "nothing.yaml", "--format", "json")
-    assert missing.exit_code == 1
-    assert json.loads(missing.stdout)["code"] == "file_invalid"
+    assert missing.exit_code == 2
+    assert json.loads(missing.stdout)["code"] == "path_not_found"
 
 
 def test_revoke(give: Give, home: Home, project: Path) -> None:

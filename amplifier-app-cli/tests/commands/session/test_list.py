@@ -310,7 +310,7 @@ def test_the_home_of_nobody_is_one_line(give: Give, command: tuple[str, ...]) ->
     """A project below the home of a user that does not exist is an error with the text that was given, no crash."""
     result = give(*command, "--project", "~no-such-user/x")
     assert result.exit_code == 1
-    assert result.stderr.startswith("amplifier: ~no-such-user/x: cannot tell which home directory")
+    assert result.stderr.startswith("amplifier: ~no-such-user/x: cannot tell which home directory is meant")
     assert result.stderr.count("\n") == 1
 
 
