@@ -1,13 +1,41 @@
-"""Notices of a session to the user: whether commands are sandboxed, which files and servers the model did not get."""
+"""Notices of a session to the user: whether commands are sandboxed, what was retried, what the model did not get."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 #: Mentions named in one notice; pasted text may hold any number of words with an @.
 _MOST_NAMED: Final = 3
 _MCP_SERVERS: Final = "mcp.servers"
+
+
+class Retry(NamedTuple):
+    """What a `provider:retry` says: which retry comes, why, and in how many seconds."""
+
+    which: str
+    reason: str
+    delay: float
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Retry:
+        attempt, most = data.get("attempt"), data.get("max_retries")
+        which = f"retry {attempt} of {most}" if isinstance(attempt, int) and isinstance(most, int) else "retry"
+        reason = f"{data.get('error_type') or 'error'}: {data.get('error_message') or 'no reason given'}"
+        return cls(which, reason, seconds_of(data.get("delay")))
+
+    def __str__(self) -> str:
+        return f"{self.which} {in_seconds(self.delay)}: {self.reason}"
+
+
+def in_seconds(seconds: float) -> str:
+    """Return when something happens, in words."""
+    return f"in {max(round(seconds), 1)} s"
+
+
+def seconds_of(value: Any) -> float:
+    """Return a number of an event as seconds; 0 for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
 class SandboxNotice:
