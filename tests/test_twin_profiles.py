@@ -47,13 +47,14 @@ def test_the_page_of_the_digital_twin_lists_every_shipped_profile() -> None:
 
 
 def test_a_fresh_machine_runs_what_the_readme_says() -> None:
-    """The commands under "Start" are, word for word and before any other, what a new user of a bare system runs."""
-    first, second = _block(ROOT / "README.md", "## Start").splitlines()
+    """The commands under "Start" are, word for word, what a new user of a bare system runs in a clone."""
+    commands = _block(ROOT / "README.md", "## Start").splitlines()
     profile = _profile("fresh-machine")
-    assert first.startswith(f"git clone {profile.repositories[0].url} ")
-    # Each check begins at home: the second one has to go again where the first one went.
-    entered = first.partition(" && ")[2]
-    assert [check.run for check in profile.checks[:2]] == [first, f"{entered} && {second}"]
+    clone, *later = [check.run for check in profile.checks]
+    assert clone == f"git clone {profile.repositories[0].url} && cd amplifier"
+    # Each check begins at home.
+    first, second = (later.index(f"cd amplifier && {command}") for command in commands)
+    assert first < second
     assert (profile.provision.files, profile.provision.commands) == ((), ())
     assert profile.base.image.startswith("debian:")
     assert profile.base.tools == ()
