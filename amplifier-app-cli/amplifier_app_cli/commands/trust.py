@@ -59,8 +59,8 @@ def trust(path: Path | None, bundle: str | None, revoke: bool, is_list: bool, is
       amplifier trust --revoke
       amplifier trust --list
 
-    The files of a trusted project may name modules to run and servers to send keys to. What they name now is shown first.
-    When one of them changes, the project has to be trusted again. PATH is the project, by default this folder.
+    The files of a trusted project may name modules to run and servers to send keys to. What they name now is shown
+    first. When one of them changes, the project has to be trusted again. PATH is the project, by default this folder.
     """
     from amplifier_foundation.trust.store import TrustStore
 

@@ -276,7 +276,7 @@ def test_which_editor(environ: dict[str, str], editor: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("editor", "told"), [("vi 'open", "cannot be understood"), ("false", "exit code 1"), ("no-such-editor", "started")]
+    ("editor", "told"), [("vi 'open", "cannot be parsed"), ("false", "exit code 1"), ("no-such-editor", "started")]
 )
 async def test_an_editor_that_fails(editor: str, told: str) -> None:
     """An editor that cannot be run, or fails, is told."""
