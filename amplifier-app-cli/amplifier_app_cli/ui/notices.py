@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from amplifier_app_cli.ui.say import events_with_notice
+
 #: Mentions named in one notice; pasted text may hold any number of words with an @.
 _MOST_NAMED: Final = 3
 _MCP_SERVERS: Final = "mcp.servers"
@@ -56,6 +58,7 @@ class SandboxNotice:
     def connect(self, hooks: Any) -> None:
         """Listen to a session; call it before the session opens, because modules emit the event then."""
         hooks.register("sandbox:status", self._on_status, priority=950, name="app-sandbox")
+        events_with_notice.add("sandbox:status")
         hooks.register("approval:required", self._on_request, priority=950, name="app-sandbox")
         for event in ("approval:granted", "approval:denied", "approval:waiting"):
             hooks.register(event, self._on_answer, priority=950, name="app-sandbox")

@@ -174,14 +174,14 @@ class Sandbox:
         return f"sandbox: NOT AVAILABLE, {refused}: {status.reason}"
 
     async def announce(self, coordinator: Any, tool: str) -> Status:
-        """Emit `sandbox:status` for a tool, with a logged warning when the sandbox is not available.
+        """Emit `sandbox:status` for a tool, with a logged warning (with the event's name) if there is no sandbox.
 
         A session that ends meanwhile waits for it, so that the event comes before `session:end`.
         """
         with _before_session_end(coordinator, f"{tool}-sandbox"):
             status = await self.ready()
             if status.status == _ABSENT:
-                logger.warning("%s: %s", tool, self.summary())
+                logger.warning("%s: %s", tool, self.summary(), extra={"event": SANDBOX_STATUS})
             await coordinator.hooks.emit(SANDBOX_STATUS, {"tool": tool, **status._asdict()})
             return status
 
