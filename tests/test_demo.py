@@ -58,6 +58,7 @@ def test_without_a_model_a_script_repairs_the_sample_project(tmp_path: Path) -> 
         "SCRIPTED DEMONSTRATION: no key and no model server was found",
         '{verdict: allow, command: "python3 -m unittest *"}',
         "$ amplifier run --trust",
+        "read the one that fails",
         "21 results need 3 pages",
         "+    return -(-results // per_page)",
         'granted by `allow command "python3 -m unittest *"`, .amplifier/policy.yaml:4',
