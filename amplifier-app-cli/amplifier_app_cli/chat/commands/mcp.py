@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.chat.status import MCP_SERVERS, mcp_connections
@@ -53,7 +54,7 @@ def _state(connection: Any) -> str:
 
 def _reason(chat: Conversation, name: str) -> str:
     """Return why a server is not connected, and what to do; empty for one that is."""
-    statuses = getattr(chat.coordinator.get_capability(MCP_SERVERS), "statuses", tuple)()
+    statuses: Iterable[Any] = getattr(chat.coordinator.get_capability(MCP_SERVERS), "statuses", tuple)()
     status = next((one for one in statuses if one.name == name and one.reason), None)
     if status is None:
         return ""
