@@ -116,7 +116,7 @@ class Chat:
             [sys.executable, "-m", "amplifier_app_cli", "run", "--mode", "chat", "--bundle", "./bundle.yaml"],
             cwd=str(project),
             env={**kept, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"},
-            dimensions=(50, 120),
+            dimensions=(50, 160),
             encoding=None,
         )
         self._child.delaybeforesend = None

@@ -155,14 +155,14 @@ def test_the_log_is_one_tree(amplifier: Amplifier, family: Callable[..., str]) -
     (listed,) = json.loads(amplifier("session", "list", "--tree", "--format", "json").stdout)["sessions"]
     below = {child["agent_name"]: child for child in listed["children"]}
     assert {name: (child["end"], child["cost_usd"]) for name, child in below.items()} == {
-        "explorer": ("completed", "0.04"),
+        "explorer": ("completed", "0.043"),
         "helper": ("completed", "0.003"),
     }
     assert below["explorer"]["children"][0]["end"] == "completed"
     text = amplifier("session", "list", "--tree").stdout
     assert "[explorer] completed" in text
     assert '[explorer] completed "Look around." ' in text
-    assert "1 turn $0.0400\n" in text
+    assert "1 turn $0.0430\n" in text
 
 
 #: Both helpers are done and told of, the call of nobody has failed, and the explorer asks its model once more.
