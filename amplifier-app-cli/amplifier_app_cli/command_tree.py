@@ -112,7 +112,7 @@ class LazyGroup(click.Group):
             context.exit(exits.USAGE)
         from amplifier_foundation.errors import did_you_mean
 
-        all_of_them = f"`{context.command_path} --help` lists those there are."
+        all_of_them = f"`{context.command_path} --help` lists the commands."
         hint = did_you_mean(name, self.list_commands(context), all_of_them)
         raise click.UsageError(f"unknown command {name!r}: {hint}{self.hint_for(context, arguments)}", context)
 

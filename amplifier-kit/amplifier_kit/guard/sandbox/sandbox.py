@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -326,7 +327,12 @@ class Sandbox:
         project = roots[0]
         program = bubblewrap.find(os.environ.get("PATH", os.defpath), roots)
         if program is None:
-            return "bubblewrap (bwrap) is not on PATH"
+            missing = "bubblewrap (bwrap) is not on PATH"
+            return (
+                f"{missing}: install the package bubblewrap"
+                if sys.platform == "linux"
+                else f"{missing}: it needs Linux"
+            )
         if is_too_wide(project, _home()) or any(project == path for path in self._hidden):
             return f"the folder {project} is too broad for a project: work in a subfolder"
         self._program = program

@@ -271,7 +271,10 @@ def test_programs_are_not_taken_from_the_project(project: Path, monkeypatch: pyt
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(fake.parent))
     status = Sandbox(SandboxConfig(), project).status
-    assert (status.status, status.reason) == ("absent", "bubblewrap (bwrap) is not on PATH")
+    assert (status.status, status.reason) == (
+        "absent",
+        "bubblewrap (bwrap) is not on PATH: install the package bubblewrap",
+    )
     linked = project.parent / "linked"
     linked.mkdir()
     (linked / "bwrap").symlink_to(fake)
