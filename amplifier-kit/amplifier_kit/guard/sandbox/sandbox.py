@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -30,6 +29,8 @@ logger = logging.getLogger(__name__)
 SANDBOX_STATUS: Final = "sandbox:status"
 SANDBOX_BLOCKED: Final = "sandbox:blocked"
 EVENTS: Final = (SANDBOX_STATUS, SANDBOX_BLOCKED)
+#: Why there is no sandbox where its program is missing.
+MISSING: Final = "bubblewrap (bwrap) is not on PATH; on Linux, install the package bubblewrap"
 
 #: Seconds that the end of a session waits for the status.
 _END_TIMEOUT: Final = 10.0
@@ -327,12 +328,7 @@ class Sandbox:
         project = roots[0]
         program = bubblewrap.find(os.environ.get("PATH", os.defpath), roots)
         if program is None:
-            missing = "bubblewrap (bwrap) is not on PATH"
-            return (
-                f"{missing}: install the package bubblewrap"
-                if sys.platform == "linux"
-                else f"{missing}: it needs Linux"
-            )
+            return MISSING
         if is_too_wide(project, _home()) or any(project == path for path in self._hidden):
             return f"the folder {project} is too broad for a project: work in a subfolder"
         self._program = program
