@@ -11,7 +11,7 @@ MODEL  := .local-model
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
 
-.PHONY: help run embed test test-system test-system-ci system twin lint format reference bench compat-answers bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
+.PHONY: help run install embed test test-system test-system-ci system twin lint format reference bench compat-answers bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,14 @@ $(PEER)/.ready: benchmarks/peer-constraints.txt
 
 run: $(or $(wildcard $(VENV)/.ready),$(VENV)/.installed) ## let an agent fix a failing test: with your model, or a script when there is none (PROVIDER=NAME chooses)
 	@$(BIN)/python examples/demo/demo.py $(PROVIDER)
+
+install: | $(BIN)/python ## put the program on your path, or bring it up to date, with uv
+	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	@echo "installing amplifier; downloads about 60 MB of packages that are not cached yet" >&2
+	@$(UV) tool install --reinstall --quiet --python $(BIN)/python --constraints constraints.txt \
+		--build-constraints constraints.txt .
+	@folder=$$($(UV) tool dir --bin); echo "installed: $$folder/amplifier" >&2; \
+	case ":$$PATH:" in *":$$folder:"*) ;; *) echo "not on your PATH yet: export PATH=\"$$folder:\$$PATH\"" >&2;; esac
 
 embed: $(VENV)/.ready ## run the embedding example of the README
 	@$(BIN)/python examples/embed.py

@@ -17,6 +17,8 @@ from amplifier_app_cli.ui.streams import is_about_stdout, seal_stdout, unwritten
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+#: The first sentence of a help text is a summary, which is wrapped and not cut.
+_LONGEST_SUMMARY = 200
 #: A longer prompt is not repeated in an error.
 _LONGEST_PROMPT = 60
 
@@ -36,7 +38,7 @@ def hidden(package: str, **targets: str) -> dict[str, Entry]:
 class LazyGroup(click.Group):
     """A group whose commands are imported on use; listing them imports none.
 
-    Its commands accept the options of the program too, so that these work before and behind a command.
+    Its commands accept the options of the program too, so that these work before and after a command.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class LazyGroup(click.Group):
             if entry is not None:
                 rows.append((name, entry.summary))
             elif (command := super().get_command(context, name)) is not None and not command.hidden:
-                rows.append((name, command.get_short_help_str()))
+                rows.append((name, command.get_short_help_str(_LONGEST_SUMMARY)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -91,7 +93,7 @@ class LazyGroup(click.Group):
         if name in self.entries:
             return self.entries[name].summary
         command = super().get_command(context, name)
-        return command.get_short_help_str() if command is not None else ""
+        return command.get_short_help_str(_LONGEST_SUMMARY) if command is not None else ""
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -111,7 +113,7 @@ class LazyGroup(click.Group):
             context.exit(exits.USAGE)
         from amplifier_foundation.errors import did_you_mean
 
-        all_of_them = f"`{context.command_path} --help` lists those there are."
+        all_of_them = f"`{context.command_path} --help` lists the commands."
         hint = did_you_mean(name, self.list_commands(context), all_of_them)
         raise click.UsageError(f"unknown command {name!r}: {hint}{self.hint_for(context, arguments)}", context)
 

@@ -69,7 +69,7 @@ def main(context: click.Context, install_completion: str | None) -> None:
       git diff | amplifier run "Review this"
       amplifier usage --by model
 
-    Several words in quotes are a prompt. These options are accepted before and behind every command; options of `run`,
+    Several words in quotes are a prompt. These options are accepted before and after every command; options of `run`,
     such as --bundle and --model, also without a command.
     """
     refuse_other_systems()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 from unittest.mock import Mock
 
 import click
@@ -268,6 +269,13 @@ def test_commands_that_are_not_in_this_release(path: str) -> None:
         assert result.exit_code == 2
         assert len(result.stderr.splitlines()) == 1
         assert "not in this release" in result.stderr
+
+
+@pytest.mark.parametrize("group", sorted(cast("LazyGroup", main).entries))
+def test_no_summary_is_cut(group: str) -> None:
+    """Lists of commands have whole summaries."""
+    printed = CliRunner().invoke(main, [group, "--help"], prog_name="amplifier").output
+    assert "..." not in printed.partition("\nCommands:")[2]
 
 
 def test_a_list_of_commands_imports_none() -> None:

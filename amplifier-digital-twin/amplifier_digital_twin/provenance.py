@@ -127,7 +127,7 @@ async def _judge(
     if wheels is not None:
         return _archive(package, url, direct, wheels, contents)
     if isinstance(direct.get("archive_info"), dict):
-        return _finding(package, "archive", True, f"installed from {url}, which is none of the profile's packages")
+        return _finding(package, "archive", True, f"installed from {url}, which is not one of the profile's packages")
     if isinstance(direct.get("dir_info"), dict):
         return _finding(package, "folder", True, f"installed from the folder {url}")
     return _finding(package, "unknown", False, "direct_url.json says nothing that is understood")

@@ -43,10 +43,11 @@ LIMITS = ["--max-turns", "20", "--max-total-tokens", "300000"]
 
 def main(arguments: list[str]) -> int:
     """Run the demonstration and return the exit status."""
-    provider = arguments[0] if arguments and arguments[0] else _found_provider()
+    chosen = arguments[0] if arguments and arguments[0] else ""
+    provider = chosen or _found_provider()
     project = Path(tempfile.mkdtemp(prefix="amplifier-demo-"))
     shutil.copytree(HERE / "project", project, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    command = ["run", "--trust", *_options(provider), PROMPT]
+    command = ["run", "--trust", *_options(provider, is_chosen=bool(chosen)), PROMPT]
 
     _introduce(provider, project)
     _show(f"$ cd {project}\n$ cat pages.py", (project / "pages.py").read_text(encoding="utf-8"))
@@ -77,10 +78,11 @@ def _found_provider() -> str:
     return str(used["id"])
 
 
-def _options(provider: str) -> list[str]:
+def _options(provider: str, *, is_chosen: bool) -> list[str]:
     if provider == SCRIPTED:
         return ["--bundle", str(HERE / "bundle.md"), "--provider", "mock"]
-    return ["--bundle", "default", "--provider", provider, *LIMITS]
+    # A provider that was found is found again, with the address of its server; by its name alone it is not.
+    return ["--bundle", "default", *(["--provider", provider] if is_chosen else []), *LIMITS]
 
 
 def _introduce(provider: str, project: Path) -> None:

@@ -152,10 +152,13 @@ def leaky(project: Project, planter: Planter) -> Project:
     said = {"hooks": [{"type": "command", "command": f"cat {hooks}/page.txt; cat {hooks}/page.txt >&2"}]}
     (hooks / "hooks.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [said], "PostToolUse": [said]}}))
     (folder / "live.txt").write_text(f"{planter.in_keys} {planter.in_environment}")
-    (folder / "server.py").write_text(SERVER)
+    # Outside of the project, which is not trusted: its own scripts are not started.
+    server = folder.parent / "servers" / "server.py"
+    server.parent.mkdir()
+    server.write_text(SERVER)
     (folder / "server.txt").write_text(planter.page("an MCP server"))
     # Required: the session waits for the server, however slowly it starts.
-    entry = {"command": "python3", "args": [str(folder / "server.py"), str(folder / "server.txt")], "required": True}
+    entry = {"command": "python3", "args": [str(server), str(folder / "server.txt")], "required": True}
     (home / "mcp.json").write_text(json.dumps({"mcpServers": {"leaky": entry}}))
     project.script([], bundle=BUNDLE)
     return project

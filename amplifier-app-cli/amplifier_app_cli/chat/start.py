@@ -73,8 +73,7 @@ async def _chat_once(app: App, request: SessionRequest, view: _ChatView, first_p
             raise
         return complain(failure.exit_code, failure.message)
     if not app.is_quiet:
-        session_id = session.runtime.session_id
-        say(f"session: {session_id}; amplifier resume {session_id[:8]}")
+        say(f"resume it with: amplifier resume {session.runtime.session_id[:8]}")
     return code
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.ui.layout import columns, one_line, single_line
+from amplifier_app_cli.ui.notices import Retry, in_seconds, seconds_of
 
 #: Before hooks that may wait, such as for MCP servers, and after all of them.
 _BEFORE: Final = -2000
@@ -61,7 +62,7 @@ class TurnStatus:
         if self._until is None:
             return self._text
         left = self._until - time.monotonic()
-        return self._text.replace("{}", _in(left) if left > 0 else "now")
+        return self._text.replace("{}", in_seconds(left) if left > 0 else "now")
 
     def _is_required(self, server: str) -> bool:
         spec = getattr(mcp_connections(self._coordinator)[server], "spec", None)
@@ -74,7 +75,7 @@ class TurnStatus:
         if self._screen.has_live_part:
             self._screen.refresh()
         elif self._text and seconds is not None:
-            self._screen.show(self._text.replace("{}", _in(seconds)))
+            self._screen.show(self._text.replace("{}", in_seconds(seconds)))
 
     def _on_hooks(self, event: str, data: dict[str, Any]) -> None:
         self._set("")
@@ -87,18 +88,16 @@ class TurnStatus:
         self._set("")
 
     def _on_retry(self, event: str, data: dict[str, Any]) -> None:
-        reason = f"{data.get('error_type') or 'error'}: {data.get('error_message') or 'no reason given'}"
-        attempt, most = data.get("attempt"), data.get("max_retries")
-        count = f" {attempt} of {most}" if isinstance(attempt, int) and isinstance(most, int) else ""
+        retry = Retry.of(data)
         # Braces in a message must not be taken for the place of the time.
-        self._set(f"retry{count} {{}}: {reason.replace('{}', '{ }')}", _seconds(data.get("delay")))
+        self._set(f"{retry.which} {{}}: {retry.reason.replace('{}', '{ }')}", retry.delay)
 
     def _on_throttle(self, event: str, data: dict[str, Any]) -> None:
         what = f"{data.get('remaining')} of {data.get('limit')} {data.get('dimension') or 'requests'} left"
-        self._set(f"the rate limit is nearly used up ({what}): asking the model {{}}", _seconds(data.get("delay")))
+        self._set(f"the rate limit is nearly used up ({what}): asking the model {{}}", seconds_of(data.get("delay")))
 
     def _on_delay(self, event: str, data: dict[str, Any]) -> None:
-        self._set("pause between requests: asking the model {}", _seconds(data.get("delay_ms")) / 1000)
+        self._set("pause between requests: asking the model {}", seconds_of(data.get("delay_ms")) / 1000)
 
     def _on_concurrency(self, event: str, data: dict[str, Any]) -> None:
         self._set(f"waiting for {data.get('active_requests') or 'other'} other requests to this provider")
@@ -126,11 +125,3 @@ def joined(parts: list[str], width: int) -> str:
     while len(parts) > 1 and columns(" · ".join(parts)) > width:
         del parts[1 if len(parts) > 2 else 0]
     return one_line(" · ".join(parts), width)
-
-
-def _in(seconds: float) -> str:
-    return f"in {max(round(seconds), 1)} s"
-
-
-def _seconds(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0

@@ -90,8 +90,9 @@ def _text(output: Any) -> str:
         if "stdout" in output or "stderr" in output:
             parts = [str(output.get(key) or "").strip("\n") for key in ("stdout", "stderr", "message")]
             return "\n".join(part for part in parts if part)
-        if isinstance(content := output.get("content"), str):
-            return content
+        for key in ("content", "response"):  # of a file or a server, and of another agent
+            if isinstance(content := output.get(key), str):
+                return content
         if all(isinstance(value, str | int | float | bool | None) for value in output.values()):
             return "\n".join(f"{key}: {value}" for key, value in output.items() if value not in (None, ""))
     return json.dumps(output, ensure_ascii=False, indent=2, default=str)

@@ -60,8 +60,8 @@ def trust(path: Path | None, bundle: str | None, revoke: bool, is_list: bool, is
       amplifier trust --revoke
       amplifier trust --list
 
-    They may then name modules to run and servers to send keys to. What they name now is shown first. When one of these
-    files changes, the project has to be trusted again. PATH is the project, this folder when it is not given.
+    The files of a trusted project may name modules to run and servers to send keys to. What they name now is shown
+    first. When one of them changes, the project has to be trusted again. PATH is the project, by default this folder.
     """
     from amplifier_foundation.trust.store import TrustStore
 

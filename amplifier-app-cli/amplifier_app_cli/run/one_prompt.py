@@ -14,7 +14,8 @@ from amplifier_app_cli.run.printers import Printer, printer_for
 from amplifier_app_cli.session_app import Outcome, SessionApp
 from amplifier_app_cli.session_request import PreparedSession, SessionRequest
 from amplifier_app_cli.session_stats import SessionStats
-from amplifier_app_cli.ui.notices import McpServerNotice
+from amplifier_app_cli.ui.layout import single_line
+from amplifier_app_cli.ui.notices import McpServerNotice, Retry
 from amplifier_app_cli.ui.say import complain, say
 from amplifier_core.plan import plan_modules
 from amplifier_foundation.errors import FoundationError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from amplifier_foundation.sessions.origin import ChildFacts
 
 
+#: After all hooks of the session.
+_AFTER: Final = 950
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -131,7 +134,12 @@ class _PromptView:
         self._app.inform(choice.line if self._app.is_verbose else choice.summary)
         session.signals.token = session.coordinator.cancellation
         self.printer.start(session)
+        session.coordinator.hooks.register("provider:retry", self._on_retry, priority=_AFTER, name="app-retry")
         self._connect_approvals(session)
+
+    def _on_retry(self, event: str, data: Mapping[str, Any]) -> None:
+        """Show at once why there is no answer yet."""
+        self._app.inform(single_line(str(self._session.scrub(str(Retry.of(data))))))
 
     def notice(self, text: str) -> None:
         self._app.inform(text)

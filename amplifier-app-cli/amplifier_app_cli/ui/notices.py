@@ -1,13 +1,43 @@
-"""Notices of a session to the user: whether commands are sandboxed, which files and servers the model did not get."""
+"""Notices of a session to the user: whether commands are sandboxed, what was retried, what the model did not get."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from amplifier_app_cli.ui.say import events_with_notice
 
 #: Mentions named in one notice; pasted text may hold any number of words with an @.
 _MOST_NAMED: Final = 3
 _MCP_SERVERS: Final = "mcp.servers"
+
+
+class Retry(NamedTuple):
+    """What a `provider:retry` says: which retry comes, why, and in how many seconds."""
+
+    which: str
+    reason: str
+    delay: float
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Retry:
+        attempt, most = data.get("attempt"), data.get("max_retries")
+        which = f"retry {attempt} of {most}" if isinstance(attempt, int) and isinstance(most, int) else "retry"
+        reason = f"{data.get('error_type') or 'error'}: {data.get('error_message') or 'no reason given'}"
+        return cls(which, reason, seconds_of(data.get("delay")))
+
+    def __str__(self) -> str:
+        return f"{self.which} {in_seconds(self.delay)}: {self.reason}"
+
+
+def in_seconds(seconds: float) -> str:
+    """Return when something happens, in words."""
+    return f"in {max(round(seconds), 1)} s"
+
+
+def seconds_of(value: Any) -> float:
+    """Return a number of an event as seconds; 0 for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
 
 class SandboxNotice:
@@ -28,6 +58,7 @@ class SandboxNotice:
     def connect(self, hooks: Any) -> None:
         """Listen to a session; call it before the session opens, because modules emit the event then."""
         hooks.register("sandbox:status", self._on_status, priority=950, name="app-sandbox")
+        events_with_notice.add("sandbox:status")
         hooks.register("approval:required", self._on_request, priority=950, name="app-sandbox")
         for event in ("approval:granted", "approval:denied", "approval:waiting"):
             hooks.register(event, self._on_answer, priority=950, name="app-sandbox")

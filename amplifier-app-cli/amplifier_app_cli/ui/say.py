@@ -54,6 +54,8 @@ class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if getattr(record, "is_load_failure", False):
             return  # the session reports it once, with how to fix it
+        if getattr(record, "event", None) in events_with_notice and not current_app().is_quiet:
+            return
         try:
             text = record.getMessage()
         except Exception:  # a message whose arguments do not fit it
@@ -61,6 +63,10 @@ class _Warnings(logging.Handler):
         if text not in self._shown:
             self._shown.add(text)
             say(without_secrets("\n".join((f"amplifier: {text}{_place(record)}", *_frames(record)))))
+
+
+#: Events that a session shows itself, unless it is quiet: a warning about one would say the same again.
+events_with_notice: set[str] = set()
 
 
 def _place(record: logging.LogRecord) -> str:

@@ -203,7 +203,7 @@ def test_left_to_somebody_else(
     """
     chat = start("--bundle", scripted(turns, tools=True), "--trust")
     chat.line("go")
-    chat.wait_for_question("leave it to somebody else")
+    chat.wait_for_question("leave it to another approver")
     chat.line("l")
     chat.wait_for_prompt("left to another approver: Allow process.exec?")
     assert "1 call left to `amplifier approval`" in chat.text

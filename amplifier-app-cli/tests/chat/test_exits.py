@@ -30,6 +30,7 @@ def test_leaving_is_no_failure(start: Callable[..., Any], scripted: Callable[...
     chat.wait_for_prompt("out ·")
     chat.send(keys)
     assert chat.end() == 0
+    chat.wait_for("resume it with: amplifier resume ")
     _is_closed(chat)
     assert chat.transcript == [("user", "a question"), ("assistant", "The answer.")]
 

@@ -102,7 +102,7 @@ def test_last_option_is_one_key_away(start: Callable[..., Any], scripted: Callab
     """Up selects the last answer first; letters work as before."""
     chat = start("--bundle", scripted(_RUN, tools=True), "--trust")
     chat.line("go")
-    chat.wait_for_question("leave it to somebody else")
+    chat.wait_for_question("leave it to another approver")
     chat.send(_UP)
     chat.wait_for("❯ l ")
     chat.line("n")

@@ -64,6 +64,7 @@ def test_long_output_is_folded() -> None:
 @pytest.mark.parametrize(
     ("result", "lines"),
     [
+        ({"output": {"response": "In test_pages.py.", "metadata": {"turns": 1}}}, ("In test_pages.py.",)),
         ({"output": "one\ntwo"}, ("one", "two")),
         ({"output": {"stdout": "out\n", "stderr": "err\n", "returncode": 1}}, ("out", "err")),
         ({"output": {"content": "from a server"}}, ("from a server",)),

@@ -47,6 +47,17 @@ def test_it_is_said_once(amplifier: Amplifier, confined: str) -> None:
     assert "sandbox:" not in amplifier("--quiet", "run", "go", "--bundle", confined).stderr
 
 
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_a_missing_sandbox_is_reported_once(
+    amplifier: Amplifier, environment: dict[str, str], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """The event and the warning that a tool logs are one line, also with --quiet."""
+    environment["PATH"] = str(tmp_path)  # without bubblewrap
+    result = amplifier(*options, "run", "hello")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("sandbox: NOT AVAILABLE") == 1
+
+
 async def test_a_sandbox_as_configured_is_not_worth_a_line() -> None:
     """A sandbox that is on is shown with --verbose alone."""
     usual = {"status": "active", "backend": "bubblewrap", "network": False}

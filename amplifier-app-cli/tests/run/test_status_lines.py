@@ -6,6 +6,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from amplifier_testing.llm import Reply
+from amplifier_testing.llm.server import ModelServer
 
 Amplifier = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -22,6 +28,13 @@ async def mount(coordinator, config=None):
         coordinator.display_system.show_message("half of it is here", "info", "hook:talkative")
     coordinator.hooks.register("llm:stream_block_delta", report, priority=960)
 """
+_RETRYING = """\
+bundle: {name: retrying}
+session: {orchestrator: {module: loop-basic}, context: {module: context-simple}}
+providers:
+  - module: provider-chat-completions
+    config: {base_url: URL, min_retry_delay: 0.05, max_retry_delay: 0.1, max_retries: 1}
+"""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 
 
@@ -34,6 +47,18 @@ def test_a_run_says_who_answers_and_how_to_see_the_log(amplifier: Amplifier, scr
     assert not _UUID.search(result.stderr)
     shown = amplifier(*log.removeprefix("log: amplifier ").split())
     assert (shown.returncode, "prompt=go" in shown.stdout) == (0, True), shown.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_a_retry_is_shown_with_its_reason(amplifier: Amplifier, project: Path, options: tuple[str, ...]) -> None:
+    """A run that waits for another attempt says so at once, and why; with --quiet it does not."""
+    with ModelServer() as service:
+        service.answers(Reply.error(503, {"error": {"message": "down for a while"}}))
+        (project / "bundle.yaml").write_text(_RETRYING.replace("URL", f"{service.url}/v1"), encoding="utf-8")
+        result = amplifier(*options, "run", "go", "--bundle", "./bundle.yaml")
+    assert result.returncode == 7
+    retries = [line for line in result.stderr.splitlines() if line.startswith("retry 1 of 1 in 1 s: ")]
+    assert ["down for a while" in line for line in retries] == ([] if options else [True])
 
 
 def test_the_stand_in_says_how_to_get_a_model(amplifier: Amplifier) -> None:

@@ -72,7 +72,7 @@ class IdMap(Value):
             if not 0 <= user.uid < COUNT - 1:
                 raise TwinError(
                     "user_unavailable",
-                    f"user id {user.uid} of {user.name!r} is none of 0…{COUNT - 2}",
+                    f"user id {user.uid} of {user.name!r} is not one of 0…{COUNT - 2}",
                     "choose a smaller `user.uid` in the profile",
                 )
             return

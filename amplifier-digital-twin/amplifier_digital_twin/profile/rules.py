@@ -78,7 +78,7 @@ def _wheels(profile: Profile, where: Where) -> Iterator[FaultyError]:
             yield place.fault(f"{repo!r} can mean several repositories", "give the whole address of the one you mean")
         elif repo not in names and same_repository(repo) not in addresses:
             hint = did_you_mean(repo, names) if names else "add it under 'repositories'"
-            yield place.fault(f"{repo!r} is none of the profile's repositories: {hint}", hint)
+            yield place.fault(f"{repo!r} is not one of the profile's repositories: {hint}", hint)
 
 
 def _users(profile: Profile, where: Where) -> Iterator[FaultyError]:

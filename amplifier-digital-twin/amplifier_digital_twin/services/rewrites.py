@@ -137,7 +137,7 @@ def _target(rewrite: Rewrite, mocks: dict[str, Mock]) -> _Target:
     if rewrite.target.startswith("mock:"):
         name = rewrite.target.removeprefix("mock:")
         if name not in mocks:
-            _fail(f"{rewrite.target!r} is none of the profile's mocks", f"name one of {sorted(mocks)}")
+            _fail(f"{rewrite.target!r} is not one of the profile's mocks", f"name one of {sorted(mocks)}")
         return _mock_target(mocks[name])
     parts = urlsplit(rewrite.target)
     if parts.scheme not in _DEFAULT_PORTS or parts.query or parts.fragment:

@@ -79,5 +79,5 @@ def test_ids_inside_have_an_end() -> None:
     ids = IdMap("range", (Range(0, 1, COUNT),), (Range(0, 1, COUNT),))
     ids.check_user(User("last", COUNT - 2), OWN)
     for number in (-1, COUNT - 1, COUNT, 2**31):
-        with pytest.raises(TwinError, match="is none of"):
+        with pytest.raises(TwinError, match="is not one of"):
             ids.check_user(User("far", number), OWN)

@@ -136,7 +136,7 @@ def test_faults_name_file_line_and_the_nearest_key(refused: Any, folder: Path) -
         ("rewrites: [{match: a.example, target: 'mock:m'}]", "there is no mock 'm'"),
         ("rewrites: [{match: a.example, target: 'ftp://a.example'}]", "must be an address"),
         ("packages: [{name: a}]", "exactly one of wheel_path, wheel_from_git"),
-        ("packages: [{name: a, wheel_from_git: {repo: nope}}]", "is none of the profile's repositories"),
+        ("packages: [{name: a, wheel_from_git: {repo: nope}}]", "is not one of the profile's repositories"),
         ("mocks: [{name: a, run: x, port: 1}, {name: a, run: x, port: 2}]", "'a' is given twice"),
         ("mocks: [{name: a, run: x, port: 70000}]", "must be a whole number from 1 to 65535"),
         ("readiness: [{name: a, tcp: 1, command: x}]", "has tcp and command: exactly one"),

@@ -80,7 +80,7 @@ TABLE: dict[str, str] = {
         truncate_boundary truncate_chars truncation ui.show_text_stream ui.show_thinking_stream ui.show_token_usage
         ui.show_tool_lines use_streaming verbose_servers visibility visibility.enabled visibility.inject_role
         visibility.max_skills_visible visibility.placement visibility.priority warmup_retries web_search_max_uses
-        web_search_user_location 
+        web_search_user_location
     """,
 }
 KIND = {key: kind for kind, keys in TABLE.items() for key in keys.split()}

@@ -125,7 +125,7 @@ def _decision(said: Mapping[str, Any], special: Mapping[str, Any]) -> Decision:
             continue
         known = _WORDS.get(word.lower()) if isinstance(word, str) else None
         if known is None:
-            raise AnswerError(f"the decision {word!r} is none of {', '.join(_WORDS)}")
+            raise AnswerError(f"unknown decision {word!r}: expected one of {', '.join(_WORDS)}")
         found.append(known)
     return "deny" if "deny" in found else "ask" if "ask" in found else "continue"
 

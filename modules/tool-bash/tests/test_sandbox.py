@@ -16,7 +16,7 @@ import pytest
 
 from amplifier_core.testing import wait_for
 from amplifier_kit.guard.sandbox.config import SandboxConfig
-from amplifier_kit.guard.sandbox.sandbox import Sandbox
+from amplifier_kit.guard.sandbox.sandbox import MISSING, Sandbox
 from amplifier_module_tool_bash import BashTool, mount, on_session_ready
 
 MakeTool = Callable[..., BashTool]
@@ -96,7 +96,7 @@ async def test_required_refuses(
         result = await tool.execute({"command": "/bin/touch made", "run_in_background": background})
         assert result.error is not None
         assert result.error["code"] == "sandbox_required"
-        assert "bubblewrap (bwrap) is not on PATH" in result.output
+        assert MISSING in result.output
         assert "apt install bubblewrap" in result.output
     assert not (tmp_path / "project" / "made").exists()
     assert [event for event, _ in events] == ["sandbox:status", "sandbox:blocked", "sandbox:blocked"]
@@ -116,7 +116,7 @@ async def test_auto_says_loudly_that_there_is_none(
     tool = make_tool(timeout=60)
     assert (await _run(tool, "/bin/echo ran"))["stdout"] == "ran\n"
     assert [(event, data["status"], data["reason"]) for event, data in events] == [
-        ("sandbox:status", "absent", "bubblewrap (bwrap) is not on PATH")
+        ("sandbox:status", "absent", MISSING)
     ]
     assert "sandbox: NOT AVAILABLE, commands can do whatever you can" in caplog.text
 

@@ -55,7 +55,7 @@ def restore(
       amplifier session restore 3f2a c4
       amplifier session restore 3f2a --last-turn --yes
 
-    That is a checkpoint too: restore to it, and everything is as it was before. Files that were
+    A restore is a checkpoint too, so that it can be undone. Files that were
     changed since by someone else are not touched, except with --force.
     """
     if sum((checkpoint is not None, is_list, last_turn)) > 1:

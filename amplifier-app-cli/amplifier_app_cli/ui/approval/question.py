@@ -205,9 +205,9 @@ def menu(question: Question) -> list[Option]:
         ("y", True, "allow it this once"),
         ("a", question.rules, f"allow, and keep this rule for this session: {rules}"),
         ("a project", question.rules, "allow, and keep it for this project; a user: for all your projects"),
-        ("n", True, "deny; words behind n are for the model to read"),
+        ("n", True, "deny; the model reads what you write after n"),
         ("e", question.is_editable, "change the input first"),
-        ("l", question.can_wait, "leave it to somebody else: the call waits for `amplifier approval`"),
+        ("l", question.can_wait, "leave it to another approver: the call waits for `amplifier approval`"),
         ("v", question.is_long, "show all of it again"),
     )
     return [Option(key, meaning) for key, is_there, meaning in entries if is_there]
@@ -220,11 +220,11 @@ def explanation(question: Question) -> list[str]:
 def _meanings(question: Question) -> dict[str, str]:
     """Return the explanations of the answers to a question, by key."""
     every = (
-        ("y", question.is_plain, "y = allow it this once, n = do not; words behind n are for the model to read"),
+        ("y", question.is_plain, "y = allow it this once, n = deny; the model reads what you write after n"),
         ("a", question.rules, "a project = the same for this project, a user = for all your projects"),
         ("e", question.is_editable, "e = change the input first"),
         ("v", question.is_long, "v = show all of it again"),
-        ("l", question.can_wait, "l = leave it to somebody else: the call waits for `amplifier approval`"),
+        ("l", question.can_wait, "l = leave it to another approver: the call waits for `amplifier approval`"),
     )
     return {key: line for key, is_there, line in every if is_there}
 

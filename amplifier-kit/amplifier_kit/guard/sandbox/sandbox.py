@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 SANDBOX_STATUS: Final = "sandbox:status"
 SANDBOX_BLOCKED: Final = "sandbox:blocked"
 EVENTS: Final = (SANDBOX_STATUS, SANDBOX_BLOCKED)
+#: Why there is no sandbox where its program is missing.
+MISSING: Final = "bubblewrap (bwrap) is not on PATH; on Linux, install the package bubblewrap"
 
 #: Seconds that the end of a session waits for the status.
 _END_TIMEOUT: Final = 10.0
@@ -174,14 +176,14 @@ class Sandbox:
         return f"sandbox: NOT AVAILABLE, {refused}: {status.reason}"
 
     async def announce(self, coordinator: Any, tool: str) -> Status:
-        """Emit `sandbox:status` for a tool, with a logged warning when the sandbox is not available.
+        """Emit `sandbox:status` for a tool, with a logged warning (with the event's name) if there is no sandbox.
 
         A session that ends meanwhile waits for it, so that the event comes before `session:end`.
         """
         with _before_session_end(coordinator, f"{tool}-sandbox"):
             status = await self.ready()
             if status.status == _ABSENT:
-                logger.warning("%s: %s", tool, self.summary())
+                logger.warning("%s: %s", tool, self.summary(), extra={"event": SANDBOX_STATUS})
             await coordinator.hooks.emit(SANDBOX_STATUS, {"tool": tool, **status._asdict()})
             return status
 
@@ -326,7 +328,7 @@ class Sandbox:
         project = roots[0]
         program = bubblewrap.find(os.environ.get("PATH", os.defpath), roots)
         if program is None:
-            return "bubblewrap (bwrap) is not on PATH"
+            return MISSING
         if is_too_wide(project, _home()) or any(project == path for path in self._hidden):
             return f"the folder {project} is too broad for a project: work in a subfolder"
         self._program = program

@@ -12,7 +12,7 @@ import pytest
 from amplifier_kit.guard.processes.programs import leaves_by_link
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import SandboxError
-from amplifier_kit.guard.sandbox.sandbox import Sandbox
+from amplifier_kit.guard.sandbox.sandbox import MISSING, Sandbox
 
 Inside = Callable[..., "subprocess.CompletedProcess[str]"]
 MakeBox = Callable[..., Sandbox]
@@ -142,7 +142,7 @@ def test_a_bubblewrap_in_a_writable_folder(
     for path in (f"{tmp_path}/tools/bin", f"{project}/bin"):
         monkeypatch.setenv("PATH", path)
         status = Sandbox(SandboxConfig(writable=(str(tmp_path / "tools"),)), project).status
-        assert status.reason == "bubblewrap (bwrap) is not on PATH"
+        assert status.reason == MISSING
 
 
 def test_links_are_followed_as_the_kernel_does(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_kit.guard.sandbox import bubblewrap
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import SandboxRequiredError
-from amplifier_kit.guard.sandbox.sandbox import Sandbox, sandbox_of
+from amplifier_kit.guard.sandbox.sandbox import MISSING, Sandbox, sandbox_of
 
 Fake = Callable[[str], Path]
 
@@ -42,14 +42,15 @@ def test_none_on_path(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     box = Sandbox(SandboxConfig(), project)
     assert box.wrap(["true"], environment={"A": "b"}) == (["true"], {"A": "b"})
-    assert box.summary() == (
-        "sandbox: NOT AVAILABLE, commands can do whatever you can: bubblewrap (bwrap) is not on PATH"
-    )
+    assert box.summary() == (f"sandbox: NOT AVAILABLE, commands can do whatever you can: {MISSING}")
     strict = Sandbox(SandboxConfig(mode="required"), project)
     assert strict.summary().startswith("sandbox: NOT AVAILABLE, commands are refused: ")
     with pytest.raises(SandboxRequiredError, match="apt install bubblewrap") as caught:
         strict.wrap(["true"])
-    assert (caught.value.code, caught.value.reason) == ("sandbox_required", "bubblewrap (bwrap) is not on PATH")
+    assert (caught.value.code, caught.value.reason) == (
+        "sandbox_required",
+        MISSING,
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_a_folder_on_path_that_is_relative(project: Path, monkeypatch: pytest.Mo
     (project / "bwrap").write_text("#!/bin/sh\n", encoding="utf-8")
     (project / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}")
-    assert Sandbox(SandboxConfig(), project.parent / "other").status.reason == "bubblewrap (bwrap) is not on PATH"
+    assert Sandbox(SandboxConfig(), project.parent / "other").status.reason == MISSING
 
 
 async def test_the_status_comes_before_the_end_of_the_session(
