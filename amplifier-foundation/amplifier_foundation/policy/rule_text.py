@@ -115,7 +115,10 @@ def _of_words(text: str) -> dict[str, str]:
 
 def _host(text: str) -> str:
     """Return the host of an address; a host as it is."""
-    return urlsplit(text).hostname or text if "://" in text else text
+    try:
+        return urlsplit(text).hostname or text if "://" in text else text
+    except ValueError:  # as of `http://[`: the rule says what is wrong with it
+        return text
 
 
 def describe(rule: Rule) -> str:
