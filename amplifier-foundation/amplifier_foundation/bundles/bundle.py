@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
@@ -10,6 +10,7 @@ from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.documents import Document
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.merge import copied
+from amplifier_kit.struct import Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
@@ -68,8 +69,7 @@ class Layer(NamedTuple):
     given_by_user: bool = False
 
 
-@dataclass
-class Bundle:
+class Bundle(Struct):
     """One file, or several composed into one: the parts of a mount plan, the prompt, and where all of it came from."""
 
     name: str = ""

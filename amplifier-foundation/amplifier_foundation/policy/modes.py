@@ -9,11 +9,12 @@ agent, bundle or project file can choose a looser mode.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
 
 from amplifier_foundation.errors import FoundationError, did_you_mean
+from amplifier_kit.struct import Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.policy.policy_file import PolicySource
@@ -102,8 +103,7 @@ def mode_of_settings(settings: Settings) -> ModeSetting:
     return min([own, *stricter], key=lambda setting: _BY_STRICTNESS.index(setting.mode))
 
 
-@dataclass
-class RunPermissions:
+class RunPermissions(Struct):
     """What the user sets for a session and its children, besides the rules in files: one object for the whole tree."""
 
     mode: Mode = DEFAULT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,6 +12,7 @@ from amplifier_foundation.prompt.context_files import ContextBlocks, credit
 from amplifier_foundation.prompt.mention_resolver import Located, MentionError, SourceType
 from amplifier_foundation.prompt.mentions import find_mentions
 from amplifier_foundation.prompt.text_files import UnusableFileError, readable_name
+from amplifier_kit.struct import Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy
@@ -59,8 +60,7 @@ class _Waiting(NamedTuple):
     origin: Origin
 
 
-@dataclass
-class MentionFiles:
+class MentionFiles(Struct):
     """Collect files as blocks, breadth first, so that files mentioned by the text come before those mentioned by files.
 
     A file that cannot be read is not fatal: `failed` has the reason for each name without a block, and `denied` who

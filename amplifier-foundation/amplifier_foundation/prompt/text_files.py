@@ -9,7 +9,6 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,6 +16,7 @@ from typing import Final, NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.mentions import find_mentions
 from amplifier_kit.guard.files.place import FileError, Place, Roots, open_file
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = ["MAX_ENTRIES", "MAX_FILE_BYTES", "TextFile", "TextFiles", "UnusableFileError", "read_bytes", "readable_name"]
 
@@ -42,8 +42,7 @@ class UnusableFileError(FoundationError):
     code = "file_unusable"
 
 
-@dataclass(frozen=True)
-class TextFile:
+class TextFile(FrozenStruct):
     """The text of a file, or the listing of a folder, as it goes into a prompt."""
 
     path: Path

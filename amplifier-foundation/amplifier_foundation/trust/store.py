@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
 from amplifier_foundation.paths import Home
 from amplifier_foundation.trust.control_files import ControlFileError, control_file_hashes, covered_by
+from amplifier_kit.struct import FrozenStruct
 
 _VERSION: Final = 1
 
@@ -36,8 +37,7 @@ class Trust(NamedTuple):
         return self.state == "trusted"
 
 
-@dataclass(frozen=True)
-class TrustedFolder:
+class TrustedFolder(FrozenStruct):
     """One record of the store."""
 
     path: Path

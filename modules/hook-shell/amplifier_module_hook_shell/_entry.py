@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_kit.config import read_config
+from amplifier_kit.struct import FrozenStruct
 from amplifier_module_hook_shell._config import HookOptions, Policy
 from amplifier_module_hook_shell._matcher import Matcher, MatcherError
 from amplifier_module_hook_shell._moments import MOMENTS, Moment, named
@@ -38,8 +39,7 @@ class Source(NamedTuple):
     is_claude: bool = False
 
 
-@dataclass(frozen=True)
-class Hook:
+class Hook(FrozenStruct):
     """One thing to run."""
 
     name: str

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from amplifier_kit.guard.files.changes import Change, check_writable
 from amplifier_kit.guard.files.place import FileError, Place, Roots, discloses, read_content
 from amplifier_kit.guard.files.text import Text, TextFormat, decode, encode
+from amplifier_kit.struct import Struct
 from amplifier_module_tool_apply_patch._current import Current
 from amplifier_module_tool_apply_patch._hunks import patched
 from amplifier_module_tool_apply_patch._patch import Kind, Operation
@@ -42,8 +42,7 @@ class Note(NamedTuple):
     text: str
 
 
-@dataclass
-class _File:
+class _File(Struct):
     """A file as it was, and as it is in the draft: None when there is none."""
 
     place: Place

@@ -14,9 +14,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
+
+from amplifier_kit.struct import Struct
 
 #: A folder is entered, not listed: O_PATH needs no permission to read it.
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -101,8 +103,7 @@ class _Identity(NamedTuple):
         return cls(status.st_dev, status.st_ino)
 
 
-@dataclass
-class Place:
+class Place(Struct):
     """A name in an open folder; if something exists there, no unchecked link led to it.
 
     Close it, or use it in `with`.
