@@ -1,7 +1,9 @@
 """Classes with named fields, like data classes, that cost next to nothing to define.
 
 `@dataclass` writes and compiles the methods of every class when it is defined. Defining the classes that a run imports
-took longer than anything it does with them: it creates a few hundred instances. Structs share their methods instead.
+took longer than anything it does with them: it creates a few hundred instances. Structs share their methods, and find
+their fields when the first instance is created.
+
 Declare fields as in a data class, with `dataclasses.field` where a default needs it; `replace`, `fields` and `asdict`
 of `dataclasses` accept structs. Where thousands of instances are created, a data class or a named tuple is faster.
 """
@@ -18,14 +20,9 @@ class _Fields:
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     __struct_fields__: ClassVar[dict[str, Field[Any]]]
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        dataclass(init=False, repr=False, eq=False)(cls)
-        cls.__struct_fields__ = {one.name: one for one in fields(cls)}
-
     def __init__(self, *given: Any, **named: Any) -> None:
         """Set the fields from arguments in their order or by name; raise TypeError as a function does."""
-        declared = self.__struct_fields__
+        declared = _fields_of(type(self))
         if len(given) > len(declared):
             raise TypeError(f"{type(self).__name__} takes {len(declared)} arguments, got {len(given)}")
         values = dict(zip(declared, given, strict=False))
@@ -45,11 +42,11 @@ class _Fields:
         return all(getattr(self, name) == getattr(other, name) for name in self._compared())
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name, one in self.__struct_fields__.items() if one.repr)
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name, one in _fields_of(type(self)).items() if one.repr)
         return f"{type(self).__qualname__}({shown})"
 
     def _compared(self) -> list[str]:
-        return [name for name, one in self.__struct_fields__.items() if one.compare]
+        return [name for name, one in _fields_of(type(self)).items() if one.compare]
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -69,6 +66,18 @@ class FrozenStruct(_Fields):
 
     def __delattr__(self, name: str) -> NoReturn:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _fields_of(struct: type[_Fields]) -> dict[str, Field[Any]]:
+    """Return the fields of a class by name, and make it a data class for `dataclasses`."""
+    known: dict[str, Field[Any]] | None = struct.__dict__.get("__struct_fields__")
+    if known is None:
+        for base in struct.__bases__:
+            if issubclass(base, _Fields) and base not in (_Fields, Struct, FrozenStruct):
+                _fields_of(base)
+        dataclass(init=False, repr=False, eq=False)(struct)
+        known = struct.__struct_fields__ = {one.name: one for one in fields(struct)}
+    return known
 
 
 def _default(struct: _Fields, missing: Field[Any]) -> Any:

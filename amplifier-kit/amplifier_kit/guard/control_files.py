@@ -139,8 +139,8 @@ _BUILT_IN: Final = frozenset({
     "java", "kotlin", "markdown", "matlab", "objc", "pascal", "perl", "php", "python", "r", "ruby", "rust", "scheme",
     "tex", "text", "binary", "union",
 })  # fmt: skip
-_REFTABLE: Final = re.compile(rb"^\s*\[extensions\][^\[]*?\brefstorage\s*=\s*\"?reftable", re.IGNORECASE | re.MULTILINE)
-_DRIVER: Final = re.compile(rb"(?:^|\s)(?:filter|diff|merge)=([^\s]+)", re.MULTILINE)
+_REFTABLE: Final = rb"(?im)^\s*\[extensions\][^\[]*?\brefstorage\s*=\s*\"?reftable"
+_DRIVER: Final = rb"(?m)(?:^|\s)(?:filter|diff|merge)=([^\s]+)"
 
 
 class GuardedPath(NamedTuple):
@@ -220,7 +220,7 @@ def guarded_in(folder: str) -> Iterator[GuardedPath]:
 
 def names_driver(attributes: str) -> bool:
     """Return whether a file of attributes names a filter, or a driver for diffs or merges, that is not built in."""
-    named = _DRIVER.findall(_content(attributes))
+    named = re.findall(_DRIVER, _content(attributes))
     return any(name.decode("utf-8", "replace") not in _BUILT_IN for name in named)
 
 
@@ -230,7 +230,7 @@ def has_reftable(git: str) -> bool:
     git takes such a repository for a worktree of itself, and locks the one table of references twice. Only the config
     is evidence: commands can make folders.
     """
-    return _REFTABLE.search(_content(os.path.join(git, "config"))) is not None
+    return re.search(_REFTABLE, _content(os.path.join(git, "config"))) is not None
 
 
 def _guarded_in_git(git: str) -> Iterator[GuardedPath]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
-from html import escape
 from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
@@ -98,6 +97,10 @@ class Instructions:
 
 def render_fragments(fragments: Mapping[str, Any]) -> str:
     """Return all fragments as one text, in the order of their keys; text as it is, everything else as JSON."""
+    if not fragments:
+        return ""
+    from html import escape
+
     texts = []
     for key, value in sorted(fragments.items()):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
