@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.documents import Document
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.merge import copied
-from amplifier_kit.struct import Struct
+from amplifier_kit.struct import FrozenStruct, Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
@@ -55,7 +55,7 @@ Owner = Literal["product", "user", "project", "fetched"]
 Namer = Literal["product", "user", "project"]
 
 
-class Layer(NamedTuple):
+class Layer(FrozenStruct):
     """One file in the order of composition, later ones on top of earlier ones."""
 
     document: Document

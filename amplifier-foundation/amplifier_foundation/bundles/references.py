@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from amplifier_foundation.bundles.anchors import bundle_file_in, is_relative
 from amplifier_foundation.bundles.bundle import BundleError
+from amplifier_kit.struct import FrozenStruct
 
 _NAME: Final = r"[\w.-]+(/[^/\x00-\x1f\\:]+)*"
 _NAMESPACE: Final = r"[\w.-]+"
@@ -17,7 +18,7 @@ _NAMESPACE: Final = r"[\w.-]+"
 _ENDINGS: Final = (".yaml", ".yml", ".md")
 
 
-class Reference(NamedTuple):
+class Reference(FrozenStruct):
     """One reference, taken apart."""
 
     kind: Literal["path", "uri", "namespaced", "name"]

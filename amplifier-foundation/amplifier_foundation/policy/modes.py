@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from amplifier_foundation.errors import FoundationError, did_you_mean
-from amplifier_kit.struct import Struct
+from amplifier_kit.struct import FrozenStruct, Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.policy.policy_file import PolicySource
@@ -41,7 +41,7 @@ _RUN_BY_OTHERS: Final = ("**/.vscode/**", "**/.idea/**", "**/.devcontainer/**", 
 _MAY_LOOSEN: Final = ("user", "session", "given")
 
 
-class ModeInfo(NamedTuple):
+class ModeInfo(FrozenStruct):
     """A permission mode and what it means, for people."""
 
     name: Mode
@@ -77,7 +77,7 @@ def mode_of_saved(metadata: Mapping[str, Any]) -> Mode:
     return parse_mode(metadata.get(METADATA_KEY, DEFAULT), "metadata.json of the session")
 
 
-class ModeSetting(NamedTuple):
+class ModeSetting(FrozenStruct):
     """The mode that settings choose, and the file and line that do."""
 
     mode: Mode = DEFAULT

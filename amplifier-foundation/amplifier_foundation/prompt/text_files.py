@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.mentions import find_mentions
@@ -59,7 +59,7 @@ class TextFile(FrozenStruct):
         return tuple(dict.fromkeys(mention.text for mention in find_mentions(self.text)))
 
 
-class _Read(NamedTuple):
+class _Read(FrozenStruct):
     state: tuple[int, ...]
     #: Whether every later change changes the state.
     settled: bool

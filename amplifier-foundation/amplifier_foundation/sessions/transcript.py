@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
@@ -113,7 +113,7 @@ def load_ledger(folder: Path) -> list[Message]:
     return _parsed(folder / LEDGER, content, []).messages if content is not None else []
 
 
-class RepairedHistory(NamedTuple):
+class RepairedHistory(FrozenStruct):
     """A history that can be continued, and its repairs."""
 
     messages: list[Message]

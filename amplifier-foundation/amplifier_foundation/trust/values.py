@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.bundle import Layer
@@ -29,6 +29,7 @@ from amplifier_foundation.settings.settings import Settings
 from amplifier_foundation.settings.variables import VARIABLE
 from amplifier_foundation.trust.check import ValueUse
 from amplifier_foundation.trust.modules import AgentFiles
+from amplifier_kit.struct import FrozenStruct
 
 #: What of an agent configures modules; the rest is text for models.
 _AGENT_PARTS: Final = ("session", "orchestrator", "spawn", "provider_preferences", *MODULE_SECTIONS)
@@ -74,7 +75,7 @@ _REPLACING: Final = ("overrides", "modules", "agents")
 Place = tuple[str | int, ...]
 
 
-class _Part(NamedTuple):
+class _Part(FrozenStruct):
     """A part of one file of the project, or of what such a file brings."""
 
     #: The prefix of the part's keys, in a message.
@@ -294,7 +295,7 @@ def _is_sensitive(name: str) -> bool:
     return re.fullmatch(_ENDPOINT_NAMES, plain) is not None or re.search(_ENDPOINT_PARTS, plain) is not None
 
 
-class Setting(NamedTuple):
+class Setting(FrozenStruct):
     """One value in a file of the project."""
 
     #: The section of the file, which precedes the keys in messages.

@@ -17,6 +17,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from amplifier_kit.struct import FrozenStruct
+
 
 class Use(Flag):
     """The users of a row of the table."""
@@ -30,13 +32,13 @@ class Use(Flag):
     ALL = TRUST | POLICY | SANDBOX
 
 
-class StandIn(NamedTuple):
+class StandIn(FrozenStruct):
     """A placeholder where a command must not create anything; `content` is None for an empty folder."""
 
     content: bytes | None = None
 
 
-class ControlFile(NamedTuple):
+class ControlFile(FrozenStruct):
     """One row: a glob pattern relative to the project, to a folder of git or to the Amplifier home.
 
     A pattern that ends with `/**` means a folder with everything below it.

@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.guard.processes.programs import Folders, find_program, host_environment, is_below
+from amplifier_kit.struct import FrozenStruct
 
 # --- commands ---
 
@@ -327,7 +328,7 @@ _EXTENSIONS: Final = frozenset(
 )
 
 
-class UserSettings(NamedTuple):
+class UserSettings(FrozenStruct):
     """The user's settings that are used in every repository."""
 
     entries: Entries = ()
@@ -335,7 +336,7 @@ class UserSettings(NamedTuple):
     excludes: bytes = b""
 
 
-class RepositorySettings(NamedTuple):
+class RepositorySettings(FrozenStruct):
     """The settings of a repository."""
 
     object_format: str

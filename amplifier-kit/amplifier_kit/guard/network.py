@@ -13,10 +13,11 @@ import socket
 import unicodedata
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_network
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, urljoin
 
 from amplifier_kit.guard.invisible_characters import INVISIBLE
+from amplifier_kit.struct import FrozenStruct
 
 _LABEL: Final = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 #: What the C library reads as (a part of) an address: `2130706433`, `0x7f000001`, `0177`.
@@ -39,7 +40,7 @@ class MalformedError(ValueError):
         self.meant = meant
 
 
-class Endpoint(NamedTuple):
+class Endpoint(FrozenStruct):
     """A host (lower case, no trailing dot, addresses without brackets) and a port."""
 
     host: str
@@ -211,7 +212,7 @@ _LONGEST: Final = 8192
 _ODD_CHARACTERS: Final = "invalid URL: it has blanks, backslashes or control characters"
 
 
-class Target(NamedTuple):
+class Target(FrozenStruct):
     """What one request asks for: `path` is never empty and carries the query."""
 
     scheme: str

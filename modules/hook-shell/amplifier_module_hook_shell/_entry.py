@@ -24,7 +24,7 @@ class Problem(NamedTuple):
     error: str
 
 
-class Source(NamedTuple):
+class Source(FrozenStruct):
     """Where hooks come from."""
 
     #: How it is called in events and reports.
@@ -55,7 +55,7 @@ class Hook(FrozenStruct):
     group: int | None = field(default=None, compare=False)
 
 
-class Entries(NamedTuple):
+class Entries(FrozenStruct):
     """What a file holds."""
 
     hooks: list[Hook]

@@ -13,7 +13,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from amplifier_kit.struct import Struct
+from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._entry import Hook, Problem, Source, read_entries
 from amplifier_module_hook_shell._plain_file import read_plain
@@ -28,7 +28,7 @@ NOT_TRUSTED: Final = "the folder of the project is not trusted"
 CONFIG_NOT_TRUSTED: Final = f"the project may have had a say in this config, and {NOT_TRUSTED}"
 
 
-class Trust(NamedTuple):
+class Trust(FrozenStruct):
     """Whose word counts."""
 
     #: Whether the folder of the project is trusted.

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, Strict
 
@@ -140,7 +140,7 @@ class AddressEntry(Entry):
     headers: _Values = Field(default_factory=dict)
 
 
-class Resolved(NamedTuple):
+class Resolved(FrozenStruct):
     """What a server is started or reached with, variables put in; never to be printed."""
 
     command: str

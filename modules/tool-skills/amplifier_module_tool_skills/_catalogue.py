@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from amplifier_kit.struct import Struct
+from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_tool_skills._front_matter import LONGEST, FrontMatterError, decoded, parse_front_matter
 from amplifier_module_tool_skills._reading import Content, ReadingError, read_head
 from amplifier_module_tool_skills._roots import Root, Roots
@@ -31,7 +31,7 @@ class SkillError(Exception):
     """Say why a skill's text cannot be had; starts with file and line."""
 
 
-class Text(NamedTuple):
+class Text(FrozenStruct):
     """The text of a skill as the model gets it."""
 
     content: str

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.config import read_config
-from amplifier_kit.struct import Struct
+from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_tool_skills._config import PlanSkills, SkillsConfig
 
 ENVIRONMENT: Final = "AMPLIFIER_SKILLS_DIR"
@@ -21,7 +21,7 @@ SOURCES: Final = "skills.resolve_source"
 _REMOTE: Final = ("git+", "http://", "https://", "zip+", "ssh://")
 
 
-class Root(NamedTuple):
+class Root(FrozenStruct):
     """One folder to look in."""
 
     path: Path

@@ -6,15 +6,16 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
 from inspect import iscoroutinefunction
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.context.ledger import Message
 from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
+from amplifier_kit.struct import FrozenStruct
 from amplifier_kit.threads import in_thread
 
 
-class SystemPart(NamedTuple):
+class SystemPart(FrozenStruct):
     """The messages in front of every request."""
 
     messages: list[Message]
