@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,17 +16,28 @@ if TYPE_CHECKING:
     from amplifier_foundation.settings.settings import Settings
 
 
-@dataclass
 class App:
     """One run of the program; its properties are computed on first use."""
 
-    is_quiet: bool = False
-    #: The user must not be asked anything.
-    no_input: bool = False
-    is_verbose: bool = False
-    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-    #: Run with nothing of the user's and the project's but keys and rules.
-    is_safe: bool = False
+    def __init__(
+        self,
+        is_quiet: bool = False,
+        no_input: bool = False,
+        is_verbose: bool = False,
+        environ: dict[str, str] | None = None,
+        is_safe: bool = False,
+    ) -> None:
+        self.is_quiet = is_quiet
+        #: The user must not be asked anything.
+        self.no_input = no_input
+        self.is_verbose = is_verbose
+        self.environ = dict(os.environ) if environ is None else environ
+        #: Run with nothing of the user's and the project's but keys and rules.
+        self.is_safe = is_safe
+
+    def fresh(self) -> App:
+        """Return the same run with nothing read yet: its settings are read again."""
+        return App(self.is_quiet, self.no_input, self.is_verbose, self.environ, self.is_safe)
 
     @cached_property
     def home(self) -> Home:

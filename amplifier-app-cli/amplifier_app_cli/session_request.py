@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_app_cli.app import App
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_app_cli.providers.choice import Choice
@@ -70,7 +71,7 @@ class SessionRequest(NamedTuple):
         )
 
 
-class PreparedSession(NamedTuple):
+class PreparedSession(FrozenStruct):
     """A session that is ready to be opened."""
 
     prepared: Prepared

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, MutableSequence
-from dataclasses import dataclass
 from functools import partial
 from inspect import unwrap
 from types import FunctionType, ModuleType
@@ -201,16 +200,20 @@ class Ledger:
         self._steps.clear()
 
 
-@dataclass(slots=True, eq=False)
 class _Put:
     """Restore the entry of a table that was there before."""
 
-    steps: list[_Step]
-    number: int
-    table: dict[str, Any]
-    key: str
-    value: Any
-    before: Any
+    __slots__ = ("before", "key", "number", "steps", "table", "value")
+
+    def __init__(
+        self, steps: list[_Step], number: int, table: dict[str, Any], key: str, value: Any, before: Any
+    ) -> None:
+        self.steps = steps
+        self.number = number
+        self.table = table
+        self.key = key
+        self.value = value
+        self.before = before
 
     def __call__(self) -> None:
         """Restore the earlier entry; if a later one has replaced ours, that one restores it instead."""

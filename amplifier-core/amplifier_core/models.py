@@ -41,7 +41,7 @@ __all__ = [
 _DEFERRED: Final = ConfigDict(defer_build=True)
 
 # Control characters but tab, newline and carriage return, and every surrogate.
-_UNFIT_FOR_LLM: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNFIT_FOR_LLM: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
 
 
 def _empty() -> list[Any]:
@@ -51,7 +51,7 @@ def _empty() -> list[Any]:
 
 def _sanitize_for_llm(text: str) -> str:
     """Drop the characters that no model request can carry."""
-    return _UNFIT_FOR_LLM.sub("", text)
+    return re.sub(_UNFIT_FOR_LLM, "", text)
 
 
 class ContextInjection(BaseModel):
@@ -102,8 +102,8 @@ class HookResult(BaseModel):
 OMITTED_IMAGE: Final = "[Image omitted from tool event; original retained for model request if unmodified.]"
 
 # The names that RFC 6838 allows, without parameters.
-_MEDIA_TYPE: Final = re.compile(r"image/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_MEDIA_TYPE: Final = r"image/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
+_SURROGATE: Final = "[\ud800-\udfff]"
 
 
 def validate_content(value: Any) -> "list[TextBlock | ImageBlock] | None":
@@ -126,7 +126,7 @@ def _validate_block(item: Any) -> "TextBlock | ImageBlock":
     if kind == "text":
         text = fields.get("text")
         # A lone surrogate is not text: it could be neither sent nor stored.
-        if not isinstance(text, str) or _SURROGATE.search(text):
+        if not isinstance(text, str) or re.search(_SURROGATE, text):
             raise ValueError("invalid tool result content")
         return TextBlock(text=text)
     if kind == "image":
@@ -138,7 +138,7 @@ def _validate_source(source: Any) -> dict[str, Any]:
     if not isinstance(source, dict) or source.get("type") != "base64":
         raise ValueError("invalid tool result image source")
     media_type = source.get("media_type")
-    if not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type):
+    if not isinstance(media_type, str) or not re.fullmatch(_MEDIA_TYPE, media_type):
         raise ValueError("invalid tool result image media type")
     data = source.get("data")
     if not isinstance(data, str) or not _is_canonical_base64(data):

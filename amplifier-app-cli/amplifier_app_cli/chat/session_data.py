@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.settings_editor import SettingsEditor
@@ -31,6 +30,6 @@ async def replace_messages(chat: Conversation, messages: list[Message]) -> None:
 
 def session_settings(chat: Conversation) -> SettingsEditor:
     """Return the editor of the session's own settings; it reports on the screen of the chat."""
-    app = replace(chat.session.app)
+    app = chat.session.app.fresh()
     app.project = chat.runtime.prepared.project
     return SettingsEditor(app, "session", str(chat.runtime.folder), lambda text: chat.screen.show(plain(text)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from amplifier_app_cli.children.endings import (
@@ -18,6 +18,7 @@ from amplifier_app_cli.children.endings import (
 )
 from amplifier_app_cli.ui.layout import summarize_input
 from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.struct import Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.origin import ChildFacts
@@ -67,8 +68,7 @@ _DOING: Final = {
 _MOST_KEPT: Final = 200
 
 
-@dataclass
-class LiveChild:
+class LiveChild(Struct):
     """One running child."""
 
     facts: ChildFacts

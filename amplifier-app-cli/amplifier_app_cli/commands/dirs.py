@@ -55,8 +55,7 @@ def dirs(
     for path in denied:
         _add(editor, "denied", path, as_json=False)
     if as_json or not (removed or allowed or denied):
-        # A new `App` reads the settings as they are now.
-        _list_both(replace(editor, app=replace(editor.app)), as_json)
+        _list_both(replace(editor, app=editor.app.fresh()), as_json)
 
 
 def _remove_from_both(editor: SettingsEditor, path: str) -> None:

@@ -252,7 +252,7 @@ def _reference(app: App, bundle: str) -> str:
 
 def _say_what_is_next(app: App, provider: KnownProvider | None) -> None:
     """Say which provider answers from now on, and what to run: what is missing for `provider` first."""
-    fresh = App(app.is_quiet, app.no_input, app.is_verbose, app.environ)  # it has not read the settings yet
+    fresh = app.fresh()
     found = provider_plan(fresh)
     app.warn(found.warnings)
     try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+from amplifier_kit.struct import FrozenStruct
 
 #: The scripted model, a placeholder until a real provider is configured.
 MOCK: Final = "provider-mock"
@@ -13,7 +15,7 @@ _PREFIX: Final = "provider-"
 Installed = Callable[[str], bool]
 
 
-class KnownProvider(NamedTuple):
+class KnownProvider(FrozenStruct):
     """One provider: what it is called, its module, and what has to be set for it."""
 
     id: str
@@ -46,7 +48,7 @@ class KnownProvider(NamedTuple):
         return min(unset, key=len)
 
 
-class LocalServer(NamedTuple):
+class LocalServer(FrozenStruct):
     """A program that serves models on this machine, and the provider that speaks with it."""
 
     title: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli import exits
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_app_cli.session_app import Outcome
@@ -42,7 +43,7 @@ class OutputSchemaError(FoundationError):
     code = "output_schema"
 
 
-class Attachments(NamedTuple):
+class Attachments(FrozenStruct):
     """The contents of the files that a request names."""
 
     #: Content blocks.

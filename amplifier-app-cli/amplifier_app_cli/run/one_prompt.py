@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: After all hooks of the session.
 _AFTER: Final = 950
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 class NothingToDoError(FoundationError):
@@ -183,7 +183,7 @@ class _PromptView:
 
 def _short_id(session_id: str) -> str:
     """Return what commands accept for a session: the beginning of a UUID, any other id as it is."""
-    return session_id[:8] if _UUID.fullmatch(session_id) else session_id
+    return session_id[:8] if re.fullmatch(_UUID, session_id) else session_id
 
 
 def _files_and_modules(parts: PreparedSession) -> Iterator[str]:

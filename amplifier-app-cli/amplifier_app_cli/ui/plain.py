@@ -8,7 +8,7 @@ import sys
 from amplifier_kit.guard.invisible_characters import is_unseen
 
 #: Escape sequences, control characters, and the marks that reverse the direction of what follows.
-_CONTROL = re.compile(
+_CONTROL = (
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
@@ -16,7 +16,7 @@ _CONTROL = re.compile(
 
 def plain(text: str) -> str:
     """Return the text without terminal escapes and control characters; tab and newline stay."""
-    return _CONTROL.sub("", text)
+    return re.sub(_CONTROL, "", text)
 
 
 def without_secrets(text: str) -> str:

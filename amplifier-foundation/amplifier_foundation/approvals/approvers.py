@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core import ApprovalRequest, ApprovalResponse
 from amplifier_core.approval import ApprovalHandler, ApprovalSystem, put
@@ -21,6 +22,7 @@ from amplifier_foundation.approvals.pending_calls import (
     question_of,
 )
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.struct import FrozenStruct
 
 #: The answer that leaves the decision to the next approver; a reason may follow behind a colon.
 ESCALATE: Final = "Escalate"
@@ -32,13 +34,13 @@ APPROVAL_WAITING: Final = "approval:waiting"
 _FIRST: Final = -1000
 
 
-class Approver(NamedTuple):
+class Approver(FrozenStruct):
     """An approval system, by its name in the log."""
 
     name: str
     system: ApprovalSystem
     #: Who answers, unless the system's answer says it.
-    by: AnsweredBy = APP
+    by: AnsweredBy = field(default_factory=lambda: APP)
 
 
 class Approvers(ApprovalHandler):

@@ -6,7 +6,6 @@ Callers use the name in the roster (`ns:explorer`), whatever the file calls its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from amplifier_foundation.bundles.shipped import owner_of
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.paths import Home
 from amplifier_foundation.shapes import Problems
+from amplifier_kit.struct import FrozenStruct
 
 #: The key of an agent that cannot be used: its faults, one in a line.
 UNUSABLE: Final = "unusable"
@@ -112,8 +112,7 @@ class _NoAgentError(AgentError):
     """There is neither a file nor an inline definition."""
 
 
-@dataclass(frozen=True)
-class _Roster:
+class _Roster(FrozenStruct):
     """Finds the files of agents."""
 
     namespaces: Mapping[str, Path]

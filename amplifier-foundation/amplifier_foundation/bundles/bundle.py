@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.documents import Document
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.merge import copied
+from amplifier_kit.struct import FrozenStruct, Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
@@ -54,7 +55,7 @@ Owner = Literal["product", "user", "project", "fetched"]
 Namer = Literal["product", "user", "project"]
 
 
-class Layer(NamedTuple):
+class Layer(FrozenStruct):
     """One file in the order of composition, later ones on top of earlier ones."""
 
     document: Document
@@ -68,8 +69,7 @@ class Layer(NamedTuple):
     given_by_user: bool = False
 
 
-@dataclass
-class Bundle:
+class Bundle(Struct):
     """One file, or several composed into one: the parts of a mount plan, the prompt, and where all of it came from."""
 
     name: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
@@ -22,6 +22,7 @@ from amplifier_foundation.shapes import (
     mapping,
     text,
 )
+from amplifier_kit.struct import Struct
 
 #: A session has free keys as well: only what looks like one of these counts as mistyped.
 SESSION_KEYS: Final = (
@@ -202,8 +203,7 @@ _BUNDLE: Final = fields(TOP_LEVEL_FIELDS)
 # -- a bundle as it was composed --
 
 
-@dataclass
-class Validation:
+class Validation(Struct):
     """The errors of a composed bundle."""
 
     errors: list[str] = field(default_factory=list)

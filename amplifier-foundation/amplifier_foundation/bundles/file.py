@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.anchors import BUNDLE_FILES, anchor_sources, beside, bundle_file_in, is_inside
@@ -14,6 +14,7 @@ from amplifier_foundation.documents import Document, read_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import COMPOSE, merge_modules
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.struct import FrozenStruct
 
 #: What the name of a bundle file may end with.
 SUFFIXES: Final = (".md", ".yaml", ".yml")
@@ -65,7 +66,7 @@ def namespace_root(document: Document) -> Path:
     return (document.path.parent / given).resolve() if isinstance(given, str) and given else document.path.parent
 
 
-class BundleFile(NamedTuple):
+class BundleFile(FrozenStruct):
     """A file that was read, whose it is, and what it belongs to."""
 
     document: Document

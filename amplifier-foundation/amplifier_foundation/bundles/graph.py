@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,27 +34,27 @@ MAX_VALUES: Final = 200_000
 _MOST_TOLD: Final = 20
 
 
-@dataclass(eq=False)
 class _Include:
     """One line of `includes`."""
 
-    text: str
-    index: int
-    of: _Node
-    target: _Node | None = None
+    def __init__(self, text: str, index: int, of: _Node) -> None:
+        self.text = text
+        self.index = index
+        self.of = of
+        self.target: _Node | None = None
 
     @property
     def where(self) -> str:
         return self.of.file.document.where("includes", self.index)
 
 
-@dataclass(eq=False)
 class _Node:
     """One file, as one of the parties names it."""
 
-    file: BundleFile
-    includes: list[_Include] = field(default_factory=list)
-    composed: Bundle | None = None
+    def __init__(self, file: BundleFile) -> None:
+        self.file = file
+        self.includes: list[_Include] = []
+        self.composed: Bundle | None = None
 
     @property
     def place(self) -> Path:

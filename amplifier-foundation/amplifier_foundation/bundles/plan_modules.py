@@ -6,13 +6,14 @@ The kernel's `plan_modules` walks one part, as a session mounts it; this applies
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplifier_core.plan import plan_modules
 from amplifier_foundation.merge import module_key
+from amplifier_kit.struct import FrozenStruct
 
 
-class ModuleEntry(NamedTuple):
+class ModuleEntry(FrozenStruct):
     """One module of a plan, wherever it stands."""
 
     kind: str

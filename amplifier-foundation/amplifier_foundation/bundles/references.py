@@ -6,18 +6,19 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from amplifier_foundation.bundles.anchors import bundle_file_in, is_relative
 from amplifier_foundation.bundles.bundle import BundleError
+from amplifier_kit.struct import FrozenStruct
 
-_NAME: Final = re.compile(r"[\w.-]+(/[^/\x00-\x1f\\:]+)*")
-_NAMESPACE: Final = re.compile(r"[\w.-]+")
+_NAME: Final = r"[\w.-]+(/[^/\x00-\x1f\\:]+)*"
+_NAMESPACE: Final = r"[\w.-]+"
 #: What is put behind a path that names no file as it is written.
 _ENDINGS: Final = (".yaml", ".yml", ".md")
 
 
-class Reference(NamedTuple):
+class Reference(FrozenStruct):
     """One reference, taken apart."""
 
     kind: Literal["path", "uri", "namespaced", "name"]
@@ -37,13 +38,13 @@ def parse_reference(text: str) -> Reference:
     if ":" in text:
         namespace, _, path = text.partition(":")
         names = path.split("/")
-        if not _NAMESPACE.fullmatch(namespace) or not path or path.startswith("/") or "\\" in path or ".." in names:
+        if not re.fullmatch(_NAMESPACE, namespace) or not path or path.startswith("/") or "\\" in path or ".." in names:
             raise BundleError(
                 f"{text!r} is not a reference: write namespace:path, where the path is relative to the root of that "
                 "namespace and stays in it"
             )
         return Reference("namespaced", text, namespace, path)
-    if not _NAME.fullmatch(text) or ".." in text.split("/"):
+    if not re.fullmatch(_NAME, text) or ".." in text.split("/"):
         raise BundleError(
             f"{text!r} is not a reference: write ./path, an address like git+https://host/org/repo@ref, namespace:path "
             "or the name of a bundle"

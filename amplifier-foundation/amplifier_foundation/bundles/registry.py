@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from amplifier_foundation.bundles.bundle import Namer
 from amplifier_foundation.paths import Home
+from amplifier_kit.struct import FrozenStruct
 
 _PATTERNS: Final = ("{}/bundle.md", "{}/bundle.yaml", "{}.yaml", "{}.md")
 
 Origin = Literal["project", "user", "settings", "registry", "product"]
 
 
-class KnownBundle(NamedTuple):
+class KnownBundle(FrozenStruct):
     """A bundle's name and where the bundle is."""
 
     name: str

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.children.errors import SpawnError
 from amplifier_foundation.sessions.capabilities import Lazy
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.children.model_roles import ModelRoles
@@ -30,8 +31,7 @@ logger = logging.getLogger(__name__)
 SELF: Final = "self"
 
 
-@dataclass(frozen=True)
-class SpawnRequest:
+class SpawnRequest(FrozenStruct):
     """The arguments of one call of `session.spawn`."""
 
     agent: str

@@ -45,8 +45,7 @@ Models = Callable[[Mapping[str, Any]], Awaitable[Sequence[str]]]
 
 _GLOB: Final = frozenset("*?[")
 #: Words in the names of settings that decide where requests go, how they are secured, and with whose credentials.
-_PROTECTED: Final = re.compile(
-    r"""(?x)
+_PROTECTED: Final = r"""(?x)
     account | auth | authorization | bearer | client | oauth | login | profile | user | username | identity
     | credentials? | cookies? | headers?
     | key | keys | keyfile | secrets? | token | passphrase | passwd | password | env | environment
@@ -56,7 +55,6 @@ _PROTECTED: Final = re.compile(
     | ca | cafile | certs? | certificates? | insecure | ssl | tls | verify
     | priority | session
     """
-)
 #: Words that would be protected but for the word beside them.
 _COUNTS: Final = frozenset({"max_tokens", "cache_key", "prompt_cache_key"})
 
@@ -254,7 +252,7 @@ def is_protected(name: str) -> bool:
     if plain in _COUNTS:
         return False
     words = [word for word in re.split(r"[^a-z0-9]+", plain) if word]
-    return any(map(_PROTECTED.fullmatch, words)) or any(
+    return any(re.fullmatch(_PROTECTED, word) for word in words) or any(
         part in plain.replace("_", "") for part in ("apikey", "baseurl", "accesskey", "apitoken")
     )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.home import amplifier_home as kit_home
 from amplifier_kit.home import project_slug
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = [
     "Home",
@@ -77,8 +77,7 @@ POLICY_FILE: Final = "policy.yaml"
 LOCAL_POLICY_FILE: Final = "policy.local.yaml"
 
 
-@dataclass(frozen=True)
-class Home:
+class Home(FrozenStruct):
     """The places below one home. Nothing is created by asking where it would be."""
 
     path: Path

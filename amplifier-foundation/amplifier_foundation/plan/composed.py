@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from typing import Any, Final, TypedDict
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.json_codec import decode, encode
 from amplifier_foundation.trust.check import PACKAGES, ModuleUse, ValueUse
+from amplifier_kit.struct import FrozenStruct
 
 _VERSION: Final = 1
 
@@ -27,8 +28,7 @@ class PinRecord(TypedDict):
     sha256: str | None
 
 
-@dataclass(frozen=True)
-class Composed:
+class Composed(FrozenStruct):
     """A bundle with its includes and the user's settings, before any of it is fetched, installed or run.
 
     `plan` still has its `${VARIABLES}`: a record of it holds no key.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from amplifier_foundation.paths import Home
 from amplifier_foundation.shapes import Keys, Problems, anything, fields, mapping_of, text
 from amplifier_foundation.sources.fetched import Pin
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.fetched import Fetched
@@ -27,8 +28,7 @@ class LockError(FoundationError):
     code = "lock_invalid"
 
 
-@dataclass(frozen=True)
-class BundleLock:
+class BundleLock(FrozenStruct):
     """The pins of every fetched source of one bundle."""
 
     path: Path

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.bundles.plan_modules import all_modules
 from amplifier_foundation.bundles.shipped import shipped_uri
@@ -19,13 +19,14 @@ from amplifier_foundation.plan.lock_file import BundleLock, LockError, find_lock
 from amplifier_foundation.sources.fetched import Pin
 from amplifier_foundation.sources.uri import without_secrets
 from amplifier_foundation.trust.check import ModuleUse, ValueUse
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Bundle
     from amplifier_foundation.sources.fetcher import Fetcher
 
 
-class KnownPins(NamedTuple):
+class KnownPins(FrozenStruct):
     """The locks that earlier runs have written."""
 
     own: BundleLock | None = None
@@ -47,7 +48,7 @@ class KnownPins(NamedTuple):
         return [ValueUse("pin", uri, str(own.path)) for uri in sorted(added) if uri in own.sources and uri not in known]
 
 
-class LockPaths(NamedTuple):
+class LockPaths(FrozenStruct):
     """The paths of a bundle's locks."""
 
     own: Path

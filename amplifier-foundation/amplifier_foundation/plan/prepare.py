@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from amplifier_foundation.trust.check import PACKAGES, ModuleUse, Refusal, Trust
 from amplifier_foundation.trust.modules import AgentFiles, module_uses, package_uses
 from amplifier_foundation.trust.store import TrustStore
 from amplifier_foundation.trust.values import bundles_of_user, value_uses
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Bundle, Layer, Namer
@@ -34,8 +35,7 @@ DEFAULT = "default"
 Adjust = Callable[[dict[str, Any], tuple["Layer", ...]], dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(FrozenStruct):
     """What an app asks for, and what may be done for it."""
 
     home: Home
@@ -62,8 +62,7 @@ class Options:
     on_progress: Callable[[str], None] | None = None
 
 
-@dataclass(frozen=True)
-class Composition:
+class Composition(FrozenStruct):
     """A composed bundle with everything that explains it."""
 
     composed: Composed

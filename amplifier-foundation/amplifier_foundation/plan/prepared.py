@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import Composed
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(FrozenStruct):
     """Everything that a session needs besides its own data."""
 
     composed: Composed

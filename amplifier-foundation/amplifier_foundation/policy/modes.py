@@ -9,11 +9,12 @@ agent, bundle or project file can choose a looser mode.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from amplifier_foundation.errors import FoundationError, did_you_mean
+from amplifier_kit.struct import FrozenStruct, Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.policy.permissions import Permissions
@@ -58,7 +59,7 @@ _RUN_BY_OTHERS: Final = (
 _MAY_LOOSEN: Final = ("user", "session", "given")
 
 
-class ModeInfo(NamedTuple):
+class ModeInfo(FrozenStruct):
     """A permission mode and what it means, for people."""
 
     name: Mode
@@ -94,7 +95,7 @@ def mode_of_saved(metadata: Mapping[str, Any]) -> Mode:
     return parse_mode(metadata.get(METADATA_KEY, DEFAULT), "metadata.json of the session")
 
 
-class ModeSetting(NamedTuple):
+class ModeSetting(FrozenStruct):
     """The mode that settings choose, and the file and line that do."""
 
     mode: Mode = DEFAULT
@@ -120,8 +121,7 @@ def mode_of_settings(settings: Settings) -> ModeSetting:
     return min([own, *stricter], key=lambda setting: _BY_STRICTNESS.index(setting.mode))
 
 
-@dataclass
-class RunPermissions:
+class RunPermissions(Struct):
     """What the user sets for a session and its children, besides the rules in files: one object for the whole tree."""
 
     mode: Mode = DEFAULT

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.approval import AnsweredBy
 from amplifier_foundation.paths import LOCAL_POLICY_FILE, POLICY_FILE, Home
@@ -22,6 +22,7 @@ from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, Facts, facts
 from amplifier_kit.guard.policy.paths import compiled
 from amplifier_kit.guard.policy.rule_parser import Problem
 from amplifier_kit.guard.policy.rules import Decision, Rule, RuleSet, Verdict, suggest
+from amplifier_kit.struct import FrozenStruct
 
 #: How strict a verdict is; no verdict is a denial.
 STRICTNESS: Final[Mapping[Verdict | None, int]] = {"allow": 0, "ask": 1, "deny": 2, None: 2}
@@ -48,7 +49,7 @@ def named_details(action: str, details: Mapping[str, Any]) -> Mapping[str, Any]:
     return details
 
 
-class Judgement(NamedTuple):
+class Judgement(FrozenStruct):
     """A verdict on an action or a part of one, why, and whose rule it was; None for a rule that does not exist."""
 
     verdict: Verdict

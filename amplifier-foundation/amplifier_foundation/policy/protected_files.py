@@ -11,7 +11,6 @@ from amplifier_foundation.paths import Home
 from amplifier_kit.guard.control_files import IN_HOME, Use, git_folders_of, git_patterns, project_rows
 from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, Facts
 from amplifier_kit.guard.policy.paths import escaped
-from amplifier_kit.guard.policy.repositories import git_command
 from amplifier_kit.guard.policy.rules import Rule
 from amplifier_kit.guard.policy.segments import HOLE
 
@@ -122,6 +121,8 @@ def _written_by(program: str, words: list[str]) -> list[str]:
     """Return the words of a command that may name what it writes."""
     if program != "git":
         return words if _is_writer(program, words) else []
+    from amplifier_kit.guard.policy.repositories import git_command
+
     command, own = git_command(tuple(words))
     if command not in _GIT_WRITERS:
         options = [index for index, word in enumerate(own) if word.startswith(_GIT_OUTPUT)]

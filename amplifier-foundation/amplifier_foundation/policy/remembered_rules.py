@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import LOCAL_POLICY_FILE, POLICY_FILE, Home
@@ -16,6 +16,7 @@ from amplifier_foundation.policy.policy_file import (
     rule_entry,
 )
 from amplifier_kit.guard.policy.rules import Rule
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.trust.store import Trust
@@ -41,7 +42,7 @@ class RuleNotFoundError(FoundationError):
     code = "policy_rule_not_found"
 
 
-class RememberedRule(NamedTuple):
+class RememberedRule(FrozenStruct):
     """A decision that holds until it is revoked."""
 
     #: Stays the same as long as the rule exists.

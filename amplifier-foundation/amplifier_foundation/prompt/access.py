@@ -30,12 +30,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal
 
 from amplifier_foundation.prompt.instructions import repository_root
 from amplifier_foundation.prompt.mention_resolver import MentionError, MentionResolver, is_credential
 from amplifier_foundation.prompt.text_files import IsHidden, TextFile, TextFiles, read_bytes, readable_name
 from amplifier_kit.guard.files.place import FileError, Place, reach
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy
@@ -58,7 +59,7 @@ class ReadDeniedError(MentionError):
         self.decided_by = decided_by
 
 
-class Origin(NamedTuple):
+class Origin(FrozenStruct):
     """Where the text that names a file comes from; `root` is the folder below which it may read."""
 
     kind: Literal["typed", "user", "bundle", "plan", "project"]
@@ -71,7 +72,7 @@ PLAN: Final = Origin("plan")
 PROJECT: Final = Origin("project")
 
 
-class PromptFile(NamedTuple):
+class PromptFile(FrozenStruct):
     """A file that goes into a prompt, its real path, and who allowed it."""
 
     file: TextFile

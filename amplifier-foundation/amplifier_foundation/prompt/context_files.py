@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from amplifier_foundation.prompt.text_files import TextFile, readable_name
+from amplifier_kit.struct import Struct
 
 __all__ = ["MAX_FILES", "ContextBlock", "ContextBlocks", "credit"]
 
@@ -18,8 +19,7 @@ _TAG: Final = re.compile(r"<(?=\s*/?\s*context_file)", re.IGNORECASE)
 _ENTITIES: Final = str.maketrans({"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;"})
 
 
-@dataclass
-class ContextBlock:
+class ContextBlock(Struct):
     """One content and its names."""
 
     file: TextFile

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.prompt.access import PLAN, Origin, PromptAccess, ReadDeniedError
 from amplifier_foundation.prompt.context_files import ContextBlocks, credit
 from amplifier_foundation.prompt.mention_resolver import Located, MentionError, SourceType
 from amplifier_foundation.prompt.mentions import find_mentions
 from amplifier_foundation.prompt.text_files import UnusableFileError, readable_name
+from amplifier_kit.struct import FrozenStruct, Struct
 
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy
@@ -31,7 +32,7 @@ MAX_DEPTH: Final = 3
 MAX_MENTIONS: Final = 1000
 
 
-class Resolution(NamedTuple):
+class Resolution(FrozenStruct):
     """A file that was mentioned and found, and who allowed the read."""
 
     mention: str
@@ -52,15 +53,14 @@ class Resolution(NamedTuple):
         }
 
 
-class _Waiting(NamedTuple):
+class _Waiting(FrozenStruct):
     mentions: tuple[str, ...]
     beside: Path | None
     depth: int
     origin: Origin
 
 
-@dataclass
-class MentionFiles:
+class MentionFiles(Struct):
     """Collect files as blocks, breadth first, so that files mentioned by the text come before those mentioned by files.
 
     A file that cannot be read is not fatal: `failed` has the reason for each name without a block, and `denied` who

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = ["Mention", "find_mentions"]
 
@@ -26,7 +28,7 @@ _TICKS: Final = re.compile("`+")
 _BLANK_LINE: Final = re.compile(r"\n[ \t\r]*\n")
 
 
-class Mention(NamedTuple):
+class Mention(FrozenStruct):
     """One mention, with its `@`, and its position in the text."""
 
     text: str

@@ -9,14 +9,14 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.prompt.mentions import find_mentions
 from amplifier_kit.guard.files.place import FileError, Place, Roots, open_file
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = ["MAX_ENTRIES", "MAX_FILE_BYTES", "TextFile", "TextFiles", "UnusableFileError", "read_bytes", "readable_name"]
 
@@ -42,8 +42,7 @@ class UnusableFileError(FoundationError):
     code = "file_unusable"
 
 
-@dataclass(frozen=True)
-class TextFile:
+class TextFile(FrozenStruct):
     """The text of a file, or the listing of a folder, as it goes into a prompt."""
 
     path: Path
@@ -60,7 +59,7 @@ class TextFile:
         return tuple(dict.fromkeys(mention.text for mention in find_mentions(self.text)))
 
 
-class _Read(NamedTuple):
+class _Read(FrozenStruct):
     state: tuple[int, ...]
     #: Whether every later change changes the state.
     settled: bool

@@ -6,9 +6,8 @@ it is a plain character.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from amplifier_foundation.prompt.mentions import Mention, find_mentions
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = ["Span", "UserInput"]
 
@@ -16,8 +15,7 @@ __all__ = ["Span", "UserInput"]
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class UserInput:
+class UserInput(FrozenStruct):
     """A prompt, and the parts of it that the user typed."""
 
     text: str

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -21,6 +21,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn
 from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
+from amplifier_kit.struct import Struct
 
 if TYPE_CHECKING:
     from amplifier_kit.log.reader import LogLine, TornLine
@@ -143,8 +144,7 @@ class Mark(NamedTuple):
     call: str | None = None
 
 
-@dataclass
-class Outline:
+class Outline(Struct):
     """What a log says about the messages of its session, without the lines themselves."""
 
     lines: int = 0
@@ -324,8 +324,7 @@ def _metadata(message: Mapping[str, Any]) -> Mapping[str, Any]:
 # -- copies --
 
 
-@dataclass
-class CopiedEvents:
+class CopiedEvents(Struct):
     """How much was copied, and what was missing in the original."""
 
     lines: int = 0

@@ -210,8 +210,8 @@ def _gone(folder: Path) -> SessionGoneError:
 #: metadata, so that a list usually needs one `stat` per session.
 _ACTIVITY = ("metadata.json", "events.jsonl", "transcript.jsonl")
 #: The ids of child sessions: `<16 hex>-<16 hex>_<agent>`.
-_CHILD_ID = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}_")
-_CONTEXT_BLOCK = re.compile(r"\s*<context_file\b.*?</context_file>", re.DOTALL)
+_CHILD_ID = r"[0-9a-f]{16}-[0-9a-f]{16}_"
+_CONTEXT_BLOCK = r"(?s)\s*<context_file\b.*?</context_file>"
 _LONGEST_PROMPT = 200
 _LONGEST_TEXT = 500
 #: How far to look for the first prompt, in bytes per line and in lines.
@@ -326,7 +326,7 @@ def read_facts(folder: Path | str) -> Facts | None:
     is_fork = any(key.startswith("forked_") for key in data)
     is_child = parent is not None and not is_fork
     agent = _text(data.get("agent_name"))
-    if not data and (named := _CHILD_ID.match(name := os.path.basename(folder))) is not None:
+    if not data and (named := re.match(_CHILD_ID, name := os.path.basename(folder))) is not None:
         is_child, agent, parent = True, _text(name[named.end() :]), _text(_parent_by_log(folder))
     turns = data.get("turn_count")
     return Facts(
@@ -405,7 +405,7 @@ def _prompt_of(line: bytes) -> str | None:
     if not isinstance(message, dict) or message.get("role") != "user" or "tool_call_id" in message:
         return None
     text = _plain(message.get("content"))
-    while found := _CONTEXT_BLOCK.match(text):
+    while found := re.match(_CONTEXT_BLOCK, text):
         text = text[found.end() :]
     text = " ".join(text[: _LONGEST_PROMPT * 4].split())
     return None if is_reminder(text) else _encodable(text[:_LONGEST_PROMPT]) or None

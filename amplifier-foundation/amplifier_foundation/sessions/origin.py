@@ -7,9 +7,11 @@ Children must keep to that, or an agent could do what was switched off for its s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.permissions import SessionPermissions
@@ -26,7 +28,7 @@ _EVERY: Final = "every tool"
 _MODELS: Final = ("default_model", "model")
 
 
-class ChildFacts(NamedTuple):
+class ChildFacts(FrozenStruct):
     """Identify a child session, as plain data."""
 
     session_id: str
@@ -42,8 +44,7 @@ class ChildFacts(NamedTuple):
 OnChildEvent = Callable[[ChildFacts, str, dict[str, Any]], None]
 
 
-@dataclass(frozen=True)
-class Mounted:
+class Mounted(FrozenStruct):
     """What was mounted when a session was ready: the names of its tools, and its providers with their models."""
 
     tools: frozenset[str] = frozenset()
@@ -57,8 +58,7 @@ class Mounted:
         return cls(frozenset(coordinator.get("tools") or ()), models)
 
 
-@dataclass(frozen=True)
-class UserChanges:
+class UserChanges(FrozenStruct):
     """What the user changed in a running session and its ancestors."""
 
     #: Tools and providers that were taken out.
@@ -111,8 +111,7 @@ class UserChanges:
             coordinator.session_state[_CONFIRMED] = set(confirmed) if confirmed is not None else _EVERY
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(FrozenStruct):
     """What a child session gets from its parent."""
 
     facts: ChildFacts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -124,7 +125,7 @@ class SessionPermissions:
             return judged
         by_rules = self.current.judge(action, located)
         is_by_default = by_rules.verdict == "ask" and by_rules.scope == "default"
-        return by_rules._replace(reason=why) if is_by_default else by_rules
+        return replace(by_rules, reason=why) if is_by_default else by_rules
 
     def denial_by_mode(self, action: str, details: Mapping[str, Any]) -> str | None:
         """Return why the permission mode denies an action; None if it does not."""

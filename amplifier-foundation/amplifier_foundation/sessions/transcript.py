@@ -9,15 +9,16 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.sessions.log import EVENT_SEQ, MessageNumbers, without_seq
 from amplifier_kit.engine.pairing import Repair, repair_pairing
 from amplifier_kit.guard.private_files import masked, open_private
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = [
     "CLOSING_TEXT",
@@ -62,8 +63,7 @@ class HistoryError(FoundationError):
     code = "history_unreadable"
 
 
-@dataclass(frozen=True)
-class History:
+class History(FrozenStruct):
     """The messages of a session, the problems of the file, and which file they come from."""
 
     messages: list[Message]
@@ -113,7 +113,7 @@ def load_ledger(folder: Path) -> list[Message]:
     return _parsed(folder / LEDGER, content, []).messages if content is not None else []
 
 
-class RepairedHistory(NamedTuple):
+class RepairedHistory(FrozenStruct):
     """A history that can be continued, and its repairs."""
 
     messages: list[Message]

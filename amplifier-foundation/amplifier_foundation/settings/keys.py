@@ -9,13 +9,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar, Final, Literal, NamedTuple, TypeVar
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_unmasked
 from amplifier_foundation.paths import Home
+from amplifier_kit.struct import FrozenStruct
 
 #: How long the keyring may take, in seconds: where it cannot be unlocked it may hang.
 KEYRING_TIMEOUT: Final = 2.0
@@ -279,8 +280,7 @@ _ESCAPE: Final = r"\\(.)"
 _ESCAPED: Final = {"n": "\n", "r": "\r", '"': '"', "\\": "\\"}
 
 
-@dataclass(frozen=True)
-class KeyLine:
+class KeyLine(FrozenStruct):
     """One line of the file; a comment or blank line has no name."""
 
     text: str = field(repr=False)

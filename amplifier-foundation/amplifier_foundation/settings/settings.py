@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,6 +26,7 @@ from amplifier_foundation.settings.scopes import (
 )
 from amplifier_foundation.settings.variables import Expanded, expand
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.struct import FrozenStruct
 
 #: The scope of settings that the program was given for this run, from no file.
 GIVEN = "given"
@@ -51,8 +52,7 @@ class SettingOrigin(NamedTuple):
     lost: tuple[LostValue, ...]
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(FrozenStruct):
     """The settings of all scopes together; `data` is merged and holds `${VAR}` as written."""
 
     data: dict[str, Any] = field(default_factory=dict, repr=False)

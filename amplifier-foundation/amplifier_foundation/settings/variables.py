@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_foundation.merge import module_key
+from amplifier_kit.struct import FrozenStruct
 
 #: `$${VAR}` is how to write `${VAR}` itself.
 VARIABLE: Final = r"\$(?P<escape>\$?)\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}"
 
 
-class MissingVariable(NamedTuple):
+class MissingVariable(FrozenStruct):
     """A variable that is unset and has no default; it was expanded to empty text."""
 
     name: str
@@ -20,7 +21,7 @@ class MissingVariable(NamedTuple):
     key: str
 
 
-class Expanded(NamedTuple):
+class Expanded(FrozenStruct):
     """A copy with expanded variables."""
 
     value: Any

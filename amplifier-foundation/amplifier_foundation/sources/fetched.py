@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.struct import FrozenStruct
 
 #: The kinds of sources there are.
 SourceKind = Literal["file", "git", "zip", "http", "package"]
@@ -18,7 +19,7 @@ class Pin(NamedTuple):
     sha256: str
 
 
-class Fetched(NamedTuple):
+class Fetched(FrozenStruct):
     """A source that is on disk, complete."""
 
     #: The source as it was asked for.

@@ -16,7 +16,7 @@ from amplifier_foundation.paths import Home
 #: Who put a module where it was found.
 FoundBy = Literal["environment", "project", "user"]
 
-_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_ID: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 
 class ModuleFolderError(FoundationError):
@@ -93,7 +93,7 @@ def find_module_folder(
                 f"{variable}={named}: there is no such folder: give the folder of module {module_id!r}, or unset it"
             )
         return folder.resolve(), "environment"
-    if not _ID.fullmatch(module_id):
+    if not re.fullmatch(_ID, module_id):
         return None  # an id that is not a valid file name cannot name a folder
     places: tuple[tuple[Path, FoundBy], ...] = ((project / ".amplifier", "project"), (home.path, "user"))
     for place, who in places:

@@ -21,14 +21,14 @@ _KNOWN: Final = (
     "./path, /path, file:///path, git+https://host/org/repo@ref#subdirectory=path, git+ssh://, git+file://, "
     "zip+https://, zip+file://, https:// or the name of an installed package"
 )
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_PACKAGE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\|file:///?[A-Za-z]:|file:///?[A-Za-z]%3[aA]")
+_COMMIT: Final = r"[0-9a-f]{40}"
+_PACKAGE: Final = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_WINDOWS: Final = r"[A-Za-z]:[\\/]|\\\\|file:///?[A-Za-z]:|file:///?[A-Za-z]%3[aA]"
 #: Characters that git allows in no name of a branch or tag, and the ones that would end one in a command.
-_NOT_IN_REF: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{")
+_NOT_IN_REF: Final = r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{"
 
 
-_BEFORE_HOST: Final = re.compile(r"([a-z+]+://)([^/\s'\"]+)@", re.IGNORECASE)
+_BEFORE_HOST: Final = r"(?i)([a-z+]+://)([^/\s'\"]+)@"
 
 
 class SourceUri(NamedTuple):
@@ -49,7 +49,7 @@ class SourceUri(NamedTuple):
     @property
     def is_commit(self) -> bool:
         """Return whether the ref is a whole commit id, which always means the same content."""
-        return _COMMIT.fullmatch(self.ref) is not None
+        return re.fullmatch(_COMMIT, self.ref) is not None
 
     @property
     def is_remote(self) -> bool:
@@ -90,7 +90,7 @@ def parse_source(text: str) -> SourceUri:
     """Return the parts of a source; raise SourceError that says what is wrong with it and how to write it."""
     if not text or text != text.strip() or any(ord(character) < 32 for character in text):
         raise SourceError(f"{text!r} is not a source: it is empty or has blanks around it or control characters in it")
-    if _WINDOWS.match(text):
+    if re.match(_WINDOWS, text):
         raise SourceError(
             f"{text!r} is a path of Windows, which does not exist on this system: give a path of this one"
         )
@@ -117,7 +117,7 @@ def without_secrets(text: str) -> str:
         is_secret = ":" in found[2] or found[1].lower().endswith(("http://", "https://"))
         return f"{found[1]}***@" if is_secret else found[0]
 
-    return _BEFORE_HOST.sub(masked, text)
+    return re.sub(_BEFORE_HOST, masked, text)
 
 
 def _git(text: str, rest: str) -> SourceUri:
@@ -129,7 +129,7 @@ def _git(text: str, rest: str) -> SourceUri:
         raise SourceError(f"{without_secrets(text)!r} names no repository: write git+https://host/org/repo@ref")
     if host.startswith("-") or host.partition("@")[2].startswith("-"):
         raise SourceError(f"{without_secrets(text)!r}: a host name does not start with '-'")
-    if not ref or ref.startswith("-") or _NOT_IN_REF.search(ref):
+    if not ref or ref.startswith("-") or re.search(_NOT_IN_REF, ref):
         raise SourceError(f"{without_secrets(text)!r}: {ref!r} cannot be the name of a branch, a tag or a commit")
     return SourceUri("git", text, url=f"{scheme}://{host}{slash}{path}", ref=ref, subdirectory=subdirectory)
 
@@ -169,7 +169,7 @@ def _file(text: str) -> SourceUri:
 
 def _package(text: str) -> SourceUri:
     name, _, subdirectory = text.partition("/")
-    if _PACKAGE.fullmatch(name):
+    if re.fullmatch(_PACKAGE, name):
         return SourceUri("package", text, path=name, subdirectory=_subdirectory(subdirectory, text))
     hint = ""
     if re.fullmatch(r"[\w.-]+@[\w.-]+:[^\s]+", text):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.trust.store import Trust, TrustStore
@@ -41,7 +42,7 @@ class ValueUse(NamedTuple):
     where: str
 
 
-class Refusal(NamedTuple):
+class Refusal(FrozenStruct):
     """One thing that is not done because an untrusted project asks for it."""
 
     what: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from amplifier_foundation.bundles.agents import agent_declared_by
 from amplifier_foundation.bundles.bundle import Layer, Namer
@@ -14,6 +14,7 @@ from amplifier_foundation.settings.plan import override_origin
 from amplifier_foundation.settings.settings import Settings
 from amplifier_foundation.sources.module_resolver import find_module_folder, module_variable
 from amplifier_foundation.trust.check import PACKAGES, ModuleUse
+from amplifier_kit.struct import FrozenStruct
 
 
 class Origin(Protocol):
@@ -27,13 +28,13 @@ class Origin(Protocol):
     def given_by_user(self) -> bool: ...
 
 
-class _FileOrigin(NamedTuple):
+class _FileOrigin(FrozenStruct):
     owner: str
     named_by: str
     given_by_user: bool = False
 
 
-class AgentFiles(NamedTuple):
+class AgentFiles(FrozenStruct):
     """The agents of a bundle as their files define them, before any setting."""
 
     definitions: Mapping[str, Mapping[str, Any]]

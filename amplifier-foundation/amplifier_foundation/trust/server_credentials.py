@@ -14,8 +14,8 @@ from amplifier_kit.guard.redaction.field_names import is_secret_name
 from amplifier_kit.guard.redaction.prefilter import MASK
 
 #: Nothing but references, behind the word for a way to authenticate or not.
-_REFERENCES: Final = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}\s*)*", re.IGNORECASE)
-_FLAG: Final = re.compile(r"--?([A-Za-z][A-Za-z0-9_\-]*)(=(?s:.*))?")
+_REFERENCES: Final = r"(?i)(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}\s*)*"
+_FLAG: Final = r"--?([A-Za-z][A-Za-z0-9_\-]*)(=(?s:.*))?"
 #: Names of flags that are too short or too vague to be secret elsewhere.
 _SECRET_FLAGS: Final = frozenset({"auth", "code", "cred", "creds", "header", "key", "pass", "pat", "pwd", "sig"})
 
@@ -35,7 +35,7 @@ def without_server_values(value: Any) -> Any:
 
 
 def _hidden(value: Any) -> Any:
-    if value is None or isinstance(value, bool) or (isinstance(value, str) and _REFERENCES.fullmatch(value)):
+    if value is None or isinstance(value, bool) or (isinstance(value, str) and re.fullmatch(_REFERENCES, value)):
         return value
     return MASK
 
@@ -45,7 +45,7 @@ def _arguments(arguments: list[Any] | tuple[Any, ...]) -> list[Any]:
     copy: list[Any] = []
     is_announced = False
     for argument in arguments:
-        flag = _FLAG.fullmatch(argument) if isinstance(argument, str) else None
+        flag = re.fullmatch(_FLAG, argument) if isinstance(argument, str) else None
         if is_announced and flag is None:
             copy.append(_hidden(argument))
             is_announced = False

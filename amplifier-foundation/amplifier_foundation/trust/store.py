@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
 from amplifier_foundation.paths import Home
 from amplifier_foundation.trust.control_files import ControlFileError, control_file_hashes, covered_by
+from amplifier_kit.struct import FrozenStruct
 
 _VERSION: Final = 1
 
@@ -21,7 +22,7 @@ class TrustStoreError(FoundationError):
     code = "trust_store"
 
 
-class Trust(NamedTuple):
+class Trust(FrozenStruct):
     """Whether a folder is trusted, and if no longer, why."""
 
     state: Literal["trusted", "changed", "unknown"]
@@ -36,8 +37,7 @@ class Trust(NamedTuple):
         return self.state == "trusted"
 
 
-@dataclass(frozen=True)
-class TrustedFolder:
+class TrustedFolder(FrozenStruct):
     """One record of the store."""
 
     path: Path
@@ -182,7 +182,7 @@ def _decoded(data: Any) -> dict[str, TrustedFolder]:
     return records
 
 
-class GivenTrust(NamedTuple):
+class GivenTrust(FrozenStruct):
     """Trust in a project for one run; it ends when a control file is added, changed or removed.
 
     Otherwise a run would be trusted for what it has written itself.

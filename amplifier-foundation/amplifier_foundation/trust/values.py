@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.bundle import Layer
@@ -29,6 +29,7 @@ from amplifier_foundation.settings.settings import Settings
 from amplifier_foundation.settings.variables import VARIABLE
 from amplifier_foundation.trust.check import ValueUse
 from amplifier_foundation.trust.modules import AgentFiles
+from amplifier_kit.struct import FrozenStruct
 
 #: What of an agent configures modules; the rest is text for models.
 _AGENT_PARTS: Final = ("session", "orchestrator", "spawn", "provider_preferences", *MODULE_SECTIONS)
@@ -36,36 +37,34 @@ _PLAN_PARTS: Final = ("session", "orchestrator", "spawn", *MODULE_SECTIONS)
 #: Places of settings that end up in a plan.
 _SETTINGS: Final = (("config", "providers"), ("modules",), ("overrides",))
 #: Names of settings that say where a module reads or writes.
-_PATHS: Final = re.compile(
-    r"(^|_)(cwd|dirs?|director(y|ies)|files?|folders?|paths?|record|roots?|scenario|skills|template)(_|$)"
-)
+_PATHS: Final = r"(^|_)(cwd|dirs?|director(y|ies)|files?|folders?|paths?|record|roots?|scenario|skills|template)(_|$)"
 
 #: Names of settings that say what a module reads and never writes.
-_READ: Final = re.compile(r"(^|_)(files|model|read|scenario|skills)(_|$)")
+_READ: Final = r"(^|_)(files|model|read|scenario|skills)(_|$)"
 
 #: Names of settings, in small letters and with `_`, that say where a provider sends what it sends, or whom it believes.
-_ENDPOINT_NAMES: Final = re.compile(
+_ENDPOINT_NAMES: Final = (
     "address|api_base|authority|base|baseurl|cafile|capath|extra_body|insecure|port|region|resource|server|transport"
 )
-_ENDPOINT_PARTS: Final = re.compile(
+_ENDPOINT_PARTS: Final = (
     r"(^|_)(api_?keys?|auth|bearer|ca|cacert|certs?|certificates?|credentials?|endpoints?|headers?|hosts?|hostname"
     r"|identity|password|prox(y|ies)|secrets?|ssl|tls|token|ur[il]s?|verify)(_|$)"
 )
 #: Settings that look like the above by their name and are harmless: they count tokens.
 _HARMLESS: Final = frozenset({"token_limit", "token_budget", "max_token"})
 
-_DENIES: Final = re.compile(r"(denied|blocked)_\w+|instruction_filters|live_values|require_approval|safety_\w+")
+_DENIES: Final = r"(denied|blocked)_\w+|instruction_filters|live_values|require_approval|safety_\w+"
 #: Some are nested keys, such as `safety_overrides.allow`.
-_ALLOWS: Final = re.compile(
+_ALLOWS: Final = (
     r"(^|\.)(pass_env|private_hosts|allowed_commands|safety_overrides\.allow|allowlist|exclude_(events|hooks)"
     r"|inherit_hooks|enable_web_search|enable_state|prompt_cache_retention|auto_pull|free|price_list"
     r"|deployment_type)(\.|$)"
 )
-_ALLOW_LISTS: Final = re.compile(r"allowed_(domains|hosts|(\w+_)?paths)|(exclude|inherit)_tools")
+_ALLOW_LISTS: Final = r"allowed_(domains|hosts|(\w+_)?paths)|(exclude|inherit)_tools"
 #: Two spellings of one list; when both are set, the second wins.
 _TOOLS: Final = frozenset({"exclude_tools", "inherit_tools"})
 #: Lists that allow nothing when they are empty; other empty lists allow everything.
-_EMPTY_ALLOWS_NOTHING: Final = re.compile(r"allowed_(\w+_)?paths")
+_EMPTY_ALLOWS_NOTHING: Final = r"allowed_(\w+_)?paths"
 #: Modules that watch or record a session; an invalid config would remove them.
 _OBSERVERS: Final = ("hooks-approval", "hooks-logging")
 #: Protections of single modules.
@@ -76,7 +75,7 @@ _REPLACING: Final = ("overrides", "modules", "agents")
 Place = tuple[str | int, ...]
 
 
-class _Part(NamedTuple):
+class _Part(FrozenStruct):
     """A part of one file of the project, or of what such a file brings."""
 
     #: The prefix of the part's keys, in a message.
@@ -158,6 +157,8 @@ def _uses(part: _Part, project: Path) -> Iterator[ValueUse]:
 
 def _loosened(parts: Sequence[_Part], layers: Sequence[Layer], agents: AgentFiles) -> Iterator[ValueUse]:
     """Yield the values that loosen a protection."""
+    if not parts:
+        return
     mine = [layer.document.data for layer in layers if layer.named_by != "project" or layer.given_by_user]
     theirs = {name for name, _, _ in _agents_of_project(layers, agents)}
     others = [agent for name, agent in agents.definitions.items() if name not in theirs]
@@ -232,14 +233,14 @@ def _inner(keys: Place, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _names_a_path(inner: tuple[str, ...]) -> bool:
     """Return whether a module's setting, or one around it, says where it reads or writes; denying is harmless."""
-    return any(_PATHS.search(name) for name in inner) and not any(name.startswith("denied") for name in inner)
+    return any(re.search(_PATHS, name) for name in inner) and not any(name.startswith("denied") for name in inner)
 
 
 def _may_write_control_file(inner: tuple[str, ...], text: str, part: _Part, project: Path) -> bool:
     """Return whether a setting leads to a control file that a module may write; modules do so without asking."""
     from amplifier_kit.guard.control_files import is_control_file
 
-    if not _names_a_path(inner) or any(_READ.search(name) for name in inner):
+    if not _names_a_path(inner) or any(re.search(_READ, name) for name in inner):
         return False
     try:
         named = Path(text).expanduser()
@@ -291,10 +292,10 @@ def _is_sensitive(name: str) -> bool:
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_")
     if plain in _HARMLESS:
         return False
-    return _ENDPOINT_NAMES.fullmatch(plain) is not None or _ENDPOINT_PARTS.search(plain) is not None
+    return re.fullmatch(_ENDPOINT_NAMES, plain) is not None or re.search(_ENDPOINT_PARTS, plain) is not None
 
 
-class Setting(NamedTuple):
+class Setting(FrozenStruct):
     """One value in a file of the project."""
 
     #: The section of the file, which precedes the keys in messages.
@@ -338,13 +339,13 @@ class Protections:
             return is_replaced or "hooks-logging" in modules or (first != "rules" and self._has_approval)
         if any(module in modules and known.fullmatch(first) for module, known in _MODULE_SETTINGS.items()):
             return True
-        if value is not False and _ALLOWS.search(".".join(inner)):
+        if value is not False and re.search(_ALLOWS, ".".join(inner)):
             return True
         return self._replaces_denial(setting, is_replaced) or self._widens(setting)
 
     def _replaces_denial(self, setting: Setting, is_replaced: bool) -> bool:
         """Return whether a value replaces one that denies something."""
-        at = next((index for index, name in enumerate(setting.inner) if _DENIES.fullmatch(name)), None)
+        at = next((index for index, name in enumerate(setting.inner) if re.fullmatch(_DENIES, name)), None)
         if at is None:
             return False
         is_list = isinstance(setting.value, list) or len(setting.inner) > at + 1
@@ -356,7 +357,7 @@ class Protections:
         if known & _TOOLS:
             known = known | _TOOLS
         return any(
-            name in known and not (setting.value == [] and _EMPTY_ALLOWS_NOTHING.fullmatch(name))
+            name in known and not (setting.value == [] and re.fullmatch(_EMPTY_ALLOWS_NOTHING, name))
             for name in setting.inner
         )
 
@@ -378,7 +379,7 @@ def _modules_by_id(data: Any) -> dict[str, set[str]]:
 
 
 def _keys_in(data: Any) -> Iterator[str]:
-    return (key for one in _mappings(data) for key in one if isinstance(key, str) and _ALLOW_LISTS.fullmatch(key))
+    return (key for one in _mappings(data) for key in one if isinstance(key, str) and re.fullmatch(_ALLOW_LISTS, key))
 
 
 def _mappings(value: Any) -> Iterator[Mapping[Any, Any]]:

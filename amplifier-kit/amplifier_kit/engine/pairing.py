@@ -8,7 +8,6 @@ session unusable. Messages are plain dicts, as `docs/contracts` describe them; n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 Kind = Literal[
@@ -226,14 +225,16 @@ def repair_report(provider: str, repairs: Sequence[Repair]) -> dict[str, Any]:
     return report
 
 
-@dataclass(slots=True)
 class _Slot:
     """One call of the message at `position`, its final id, and the position of its result."""
 
-    position: int
-    call: _Call
-    new_id: str = ""
-    result: int | None = None
+    __slots__ = ("call", "new_id", "position", "result")
+
+    def __init__(self, position: int, call: _Call) -> None:
+        self.position = position
+        self.call = call
+        self.new_id = ""
+        self.result: int | None = None
 
 
 class _Repairer:

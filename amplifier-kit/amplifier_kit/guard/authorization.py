@@ -12,9 +12,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.struct import FrozenStruct
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ def question_of(tool: Any, call: Mapping[str, Any]) -> dict[str, Any]:
 # --- permission ---
 
 
-class Permission(NamedTuple):
+class Permission(FrozenStruct):
     """Whether an action may happen, and why not."""
 
     granted: bool

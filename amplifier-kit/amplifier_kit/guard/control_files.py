@@ -17,6 +17,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from amplifier_kit.struct import FrozenStruct
+
 
 class Use(Flag):
     """The users of a row of the table."""
@@ -30,13 +32,13 @@ class Use(Flag):
     ALL = TRUST | POLICY | SANDBOX
 
 
-class StandIn(NamedTuple):
+class StandIn(FrozenStruct):
     """A placeholder where a command must not create anything; `content` is None for an empty folder."""
 
     content: bytes | None = None
 
 
-class ControlFile(NamedTuple):
+class ControlFile(FrozenStruct):
     """One row: a glob pattern relative to the project, to a folder of git or to the Amplifier home.
 
     A pattern that ends with `/**` means a folder with everything below it.
@@ -139,11 +141,9 @@ _BUILT_IN: Final = frozenset({
     "java", "kotlin", "markdown", "matlab", "objc", "pascal", "perl", "php", "python", "r", "ruby", "rust", "scheme",
     "tex", "text", "binary", "union",
 })  # fmt: skip
-_REFTABLE: Final = re.compile(rb"^\s*\[extensions\][^\[]*?\brefstorage\s*=\s*\"?reftable", re.IGNORECASE | re.MULTILINE)
-_HOOKS_PATH: Final = re.compile(
-    rb"^[^\n#;]*?\bhooksPath[ \t]*=[ \t]*([^\n\0#;]*[^\s\0#;])", re.IGNORECASE | re.MULTILINE
-)
-_DRIVER: Final = re.compile(rb"(?:^|\s)(?:filter|diff|merge)=([^\s]+)", re.MULTILINE)
+_REFTABLE: Final = rb"(?im)^\s*\[extensions\][^\[]*?\brefstorage\s*=\s*\"?reftable"
+_HOOKS_PATH: Final = rb"(?im)^[^\n#;]*?\bhooksPath[ \t]*=[ \t]*([^\n\0#;]*[^\s\0#;])"
+_DRIVER: Final = rb"(?m)(?:^|\s)(?:filter|diff|merge)=([^\s]+)"
 
 
 class GuardedPath(NamedTuple):
@@ -207,7 +207,7 @@ def hooks_folders(project: str) -> list[str]:
     """
     settings = (os.environ.get("XDG_CONFIG_HOME") or "~/.config") + "/git/config"
     configs = [*(os.path.join(git, "config") for git in git_folders_of(project)), "~/.gitconfig", settings]
-    named = [found for path in configs for found in _HOOKS_PATH.findall(_content(os.path.expanduser(path)))]
+    named = [found for path in configs for found in re.findall(_HOOKS_PATH, _content(os.path.expanduser(path)))]
     root = os.path.realpath(project)
     while named and not os.path.lexists(os.path.join(root, ".git")) and root != os.path.dirname(root):
         root = os.path.dirname(root)
@@ -238,7 +238,7 @@ def guarded_in(folder: str) -> Iterator[GuardedPath]:
 
 def names_driver(attributes: str) -> bool:
     """Return whether a file of attributes names a filter, or a driver for diffs or merges, that is not built in."""
-    named = _DRIVER.findall(_content(attributes))
+    named = re.findall(_DRIVER, _content(attributes))
     return any(name.decode("utf-8", "replace") not in _BUILT_IN for name in named)
 
 
@@ -248,7 +248,7 @@ def has_reftable(git: str) -> bool:
     git takes such a repository for a worktree of itself, and locks the one table of references twice. Only the config
     is evidence: commands can make folders.
     """
-    return _REFTABLE.search(_content(os.path.join(git, "config"))) is not None
+    return re.search(_REFTABLE, _content(os.path.join(git, "config"))) is not None
 
 
 def _guarded_in_git(git: str) -> Iterator[GuardedPath]:

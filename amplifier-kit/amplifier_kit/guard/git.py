@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.guard.processes.programs import Folders, find_program, host_environment, is_below
+from amplifier_kit.struct import FrozenStruct
 
 # --- commands ---
 
@@ -314,10 +315,9 @@ Entries = Sequence[tuple[str, str]]
 
 #: The settings that a reading git gets: how files are compared, and what a branch tracks. None of them names a program,
 #: a file or a URL to follow.
-_PASSED_ON: Final = re.compile(
-    r"core\.(?:filemode|ignorecase|symlinks|precomposeunicode|trustctime|checkstat|autocrlf|eol|safecrlf"
-    r"|sparsecheckout|sparsecheckoutcone)|branch\..+\.(?:remote|merge)|remote\..+\.fetch",
-    re.DOTALL,
+_PASSED_ON: Final = (
+    r"(?s)core\.(?:filemode|ignorecase|symlinks|precomposeunicode|trustctime|checkstat|autocrlf|eol|safecrlf"
+    r"|sparsecheckout|sparsecheckoutcone)|branch\..+\.(?:remote|merge)|remote\..+\.fetch"
 )
 #: Repository extensions that make no difference to how we read.
 _EXTENSIONS: Final = frozenset(
@@ -328,7 +328,7 @@ _EXTENSIONS: Final = frozenset(
 )
 
 
-class UserSettings(NamedTuple):
+class UserSettings(FrozenStruct):
     """The user's settings that are used in every repository."""
 
     entries: Entries = ()
@@ -336,7 +336,7 @@ class UserSettings(NamedTuple):
     excludes: bytes = b""
 
 
-class RepositorySettings(NamedTuple):
+class RepositorySettings(FrozenStruct):
     """The settings of a repository."""
 
     object_format: str
@@ -421,7 +421,7 @@ def _is_true(value: str | None) -> bool:
 
 # --- the private git folder ---
 
-_HEAD: Final = re.compile(r"ref: refs/[^\x00-\x20\x7f]+|[0-9a-f]{40}|[0-9a-f]{64}")
+_HEAD: Final = r"ref: refs/[^\x00-\x20\x7f]+|[0-9a-f]{40}|[0-9a-f]{64}"
 
 
 class PrivateGitDir:
@@ -495,7 +495,7 @@ class PrivateGitDir:
     def _fill(self, user: UserSettings, may_borrow: bool) -> None:
         own, common = self.repository.git_dir, self.repository.common_dir
         head = os.fsdecode(read_small(os.path.join(own, "HEAD")) or b"").strip()
-        if _HEAD.fullmatch(head) is None:
+        if re.fullmatch(_HEAD, head) is None:
             raise UnsafeRepositoryError("the HEAD of the repository cannot be read")
         config = _config(self.settings, user.entries, is_bare=self.repository.root is None)
         contents = {"HEAD": os.fsencode(f"{head}\n"), "config": os.fsencode(config), "user-excludes": user.excludes}
@@ -539,7 +539,7 @@ def _config(settings: RepositorySettings, user: Entries, *, is_bare: bool) -> st
         lines += ["[extensions]", f"objectformat = {settings.object_format}"]
         lines += ["refstorage = reftable"] if settings.ref_storage == "reftable" else []
     for key, value in (*user, *settings.entries):
-        if _PASSED_ON.fullmatch(key):
+        if re.fullmatch(_PASSED_ON, key):
             section, _, rest = key.partition(".")
             subsection, _, name = rest.rpartition(".")
             lines += [

@@ -13,14 +13,15 @@ import socket
 import unicodedata
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_network
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote, urljoin
 
 from amplifier_kit.guard.invisible_characters import INVISIBLE
+from amplifier_kit.struct import FrozenStruct
 
-_LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_LABEL: Final = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 #: What the C library reads as (a part of) an address: `2130706433`, `0x7f000001`, `0177`.
-_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NUMBER: Final = r"[0-9]+|0x[0-9a-f]*"
 #: Kinds of characters that names in other scripts are made of: letters, their marks, digits.
 _SCRIPT: Final = frozenset({"Ll", "Lo", "Lm", "Mn", "Mc", "Nd"})
 #: Characters that older programs read as others, or drop.
@@ -39,7 +40,7 @@ class MalformedError(ValueError):
         self.meant = meant
 
 
-class Endpoint(NamedTuple):
+class Endpoint(FrozenStruct):
     """A host (lower case, no trailing dot, addresses without brackets) and a port."""
 
     host: str
@@ -71,11 +72,11 @@ def parse_host(text: str) -> str:
     name = text.removesuffix(".")
     name = name.lower() if name.isascii() else ".".join(_ascii_label(label, text) for label in name.split("."))
     labels = name.split(".")
-    if _NUMBER.fullmatch(labels[-1]):
+    if re.fullmatch(_NUMBER, labels[-1]):
         return _ipv4(name)
     if len(name) > _MAX_NAME:
         raise MalformedError(f"invalid host {_shown(text)}: a name has at most {_MAX_NAME} characters")
-    if not all(_LABEL.fullmatch(label) for label in labels):
+    if not all(re.fullmatch(_LABEL, label) for label in labels):
         raise MalformedError(f"invalid host {_shown(text)}: expected a name as 'example.com' or an address")
     return name
 
@@ -173,7 +174,7 @@ def _ipv4(text: str) -> str:
 def _as_c_library(text: str) -> str | None:
     """Return the address that `inet_aton` reads in up to four decimal, octal or hexadecimal numbers."""
     parts = text.split(".")
-    if not all(map(_NUMBER.fullmatch, parts)):
+    if not all(re.fullmatch(_NUMBER, part) for part in parts):
         return None
     # Browsers read a bare `0x` as zero, `inet_aton` only on some systems.
     numbers = ("0" if part == "0x" else part for part in parts)
@@ -202,16 +203,16 @@ def _shown(text: str) -> str:
 # --- URLs ---
 
 _PORTS: Final = {"http": 80, "https": 443}
-_URL: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.IGNORECASE)
+_URL: Final = r"(?i)(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)"
 #: Characters that programs drop, or read as others: no URL contains them.
-_FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
+_FORBIDDEN: Final = r"[\x00-\x20\x7f-\xa0\\]"
 #: What may stand in a path or query as it is; `%` is left alone, as escapes are there already.
 _KEPT: Final = "!$&'()*+,-./:;=?@_~%[]"
 _LONGEST: Final = 8192
 _ODD_CHARACTERS: Final = "invalid URL: it has blanks, backslashes or control characters"
 
 
-class Target(NamedTuple):
+class Target(FrozenStruct):
     """What one request asks for: `path` is never empty and carries the query."""
 
     scheme: str
@@ -240,7 +241,7 @@ class Target(NamedTuple):
     def joined(self, location: str) -> Target:
         """Return what a redirect from here leads to; raise MalformedError."""
         location = location.strip(" \t").replace(" ", "%20")  # servers forget to; in a host it is refused
-        if _FORBIDDEN.search(location):
+        if re.search(_FORBIDDEN, location):
             raise MalformedError(_ODD_CHARACTERS)
         try:
             return parse_url(urljoin(str(self), location))
@@ -298,9 +299,9 @@ def proxy_for(target: Target, environ: Mapping[str, str]) -> str | None:
 
 def _split(text: str) -> tuple[str, str, str]:
     """Return scheme, authority, and path with query."""
-    if _FORBIDDEN.search(text):
+    if re.search(_FORBIDDEN, text):
         raise MalformedError(_ODD_CHARACTERS)
-    match = _URL.match(text)
+    match = re.match(_URL, text)
     if match is None:
         raise MalformedError("invalid URL: expected one that starts with http:// or https://")
     scheme = match["scheme"].lower()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
+from amplifier_kit.struct import FrozenStruct
 from amplifier_module_hook_shell._moments import Moment
 
 Decision = Literal["continue", "ask", "deny"]
@@ -39,7 +40,7 @@ class AnswerError(ValueError):
     """A hook gave an invalid answer: it must not pass as consent."""
 
 
-class Answer(NamedTuple):
+class Answer(FrozenStruct):
     """What a hook wants."""
 
     decision: Decision = "continue"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from amplifier_kit.config import read_config
+from amplifier_kit.struct import FrozenStruct
 from amplifier_module_hook_shell._config import HookOptions, Policy
 from amplifier_module_hook_shell._matcher import Matcher, MatcherError
 from amplifier_module_hook_shell._moments import MOMENTS, Moment, named
@@ -23,7 +24,7 @@ class Problem(NamedTuple):
     error: str
 
 
-class Source(NamedTuple):
+class Source(FrozenStruct):
     """Where hooks come from."""
 
     #: How it is called in events and reports.
@@ -38,8 +39,7 @@ class Source(NamedTuple):
     is_claude: bool = False
 
 
-@dataclass(frozen=True)
-class Hook:
+class Hook(FrozenStruct):
     """One thing to run."""
 
     name: str
@@ -55,7 +55,7 @@ class Hook:
     group: int | None = field(default=None, compare=False)
 
 
-class Entries(NamedTuple):
+class Entries(FrozenStruct):
     """What a file holds."""
 
     hooks: list[Hook]

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.session import get_session
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.struct import FrozenStruct
 from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._moments import Moment
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 CAPABILITY: Final = "hook-shell.library"
 
 
-class Opened(NamedTuple):
+class Opened(FrozenStruct):
     """What hooks there are, and what they run in."""
 
     hooks: dict[str, list[Hook]]

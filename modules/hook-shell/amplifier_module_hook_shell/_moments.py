@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_core.events import (
     APPROVAL_REQUIRED,
@@ -17,12 +17,13 @@ from amplifier_core.events import (
     TOOL_PRE,
     USER_NOTIFICATION,
 )
+from amplifier_kit.struct import FrozenStruct
 
 SKILL_LOADED: Final = "skill:loaded"
 SKILL_UNLOADED: Final = "skill:unloaded"
 
 
-class Moment(NamedTuple):
+class Moment(FrozenStruct):
     """One name that a hooks file may use."""
 
     name: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.models import HookResult
 from amplifier_kit.reminders import reminder, without_tags
+from amplifier_kit.struct import FrozenStruct
 
 #: More pending notes than this mean that nothing reads them.
 _MOST: Final = 100
@@ -15,7 +16,7 @@ _LENGTH: Final = 20_000
 _CUT: Final = "(cut here)"
 
 
-class Note(NamedTuple):
+class Note(FrozenStruct):
     """Something for the model."""
 
     hook: str

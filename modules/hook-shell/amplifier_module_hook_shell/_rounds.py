@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Any, Final
 
+from amplifier_kit.struct import Struct
 from amplifier_module_hook_shell._answer import Answer
 from amplifier_module_hook_shell._entry import Hook
 from amplifier_module_hook_shell._moments import Moment
@@ -25,8 +26,7 @@ MOST_ROUNDS: Final = 5
 RunHook = Callable[[Hook, Any], Awaitable[Answer]]
 
 
-@dataclass
-class Verdict:
+class Verdict(Struct):
     """What all hooks of an event want together."""
 
     value: Any

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_hook_shell._config import ShellHooksConfig
 from amplifier_module_hook_shell._entry import Hook, Problem, Source, read_entries
 from amplifier_module_hook_shell._plain_file import read_plain
@@ -27,7 +28,7 @@ NOT_TRUSTED: Final = "the folder of the project is not trusted"
 CONFIG_NOT_TRUSTED: Final = f"the project may have had a say in this config, and {NOT_TRUSTED}"
 
 
-class Trust(NamedTuple):
+class Trust(FrozenStruct):
     """Whose word counts."""
 
     #: Whether the folder of the project is trusted.
@@ -47,8 +48,7 @@ class Refused(NamedTuple):
     reason: str
 
 
-@dataclass
-class Shelf:
+class Shelf(Struct):
     """What was found, in the order in which it runs: first what the config says, then what files say."""
 
     configured: list[Hook] = field(default_factory=list)

@@ -13,7 +13,7 @@ import re
 import shlex
 import signal
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_kit.guard.git import (
     GitMissingError,
@@ -28,6 +28,7 @@ from amplifier_kit.guard.processes.launch import open_process_with_protocol
 from amplifier_kit.guard.processes.running_command import to_end
 from amplifier_kit.guard.sandbox.errors import SandboxError
 from amplifier_kit.guard.sandbox.sandbox import Sandbox, SandboxSetup
+from amplifier_kit.struct import FrozenStruct
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ _SHELL: Final = "/bin/sh"
 _NOT_STARTED: Final = (126, 127)
 
 
-class Answer(NamedTuple):
+class Answer(FrozenStruct):
     """The output of git; `code` is None when it did not finish, `failure` is the reason."""
 
     code: int | None

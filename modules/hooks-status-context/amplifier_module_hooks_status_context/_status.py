@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
+from amplifier_kit.struct import Struct
 from amplifier_module_hooks_status_context._config import StatusConfig
 from amplifier_module_hooks_status_context._text import one_line
 
@@ -46,8 +47,7 @@ class Change(NamedTuple):
         return f"{self.code} {moved}{one_line(self.path)}"
 
 
-@dataclass
-class Status:
+class Status(Struct):
     """The output of `git status`."""
 
     commit: str | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = ["Steer", "SteeringQueue", "SteeringQueueFull"]
 
@@ -15,7 +17,7 @@ class SteeringQueueFull(RuntimeError):
     """The queue is full until the next model call."""
 
 
-class Steer(NamedTuple):
+class Steer(FrozenStruct):
     """One queued message."""
 
     content: str

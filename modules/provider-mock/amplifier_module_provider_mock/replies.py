@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from amplifier_core import (
     Usage,
 )
 from amplifier_kit.reminders import is_reminder
+from amplifier_kit.struct import FrozenStruct
 
 DEFAULT_RESPONSES = (
     "I understand. This is a scripted answer: no model was asked.",
@@ -32,8 +33,7 @@ DEFAULT_RESPONSES = (
 #: How hooks mark the text that they add to a single request.
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(FrozenStruct):
     """One answer of the model, or its failure; with both, the failure comes in the middle of the answer."""
 
     text: str = ""

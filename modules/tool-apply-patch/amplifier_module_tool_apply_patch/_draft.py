@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from amplifier_kit.guard.files.changes import Change, check_writable
 from amplifier_kit.guard.files.place import FileError, Place, Roots, discloses, read_content
 from amplifier_kit.guard.files.text import Text, TextFormat, decode, encode
+from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_tool_apply_patch._current import Current
 from amplifier_module_tool_apply_patch._hunks import patched
 from amplifier_module_tool_apply_patch._patch import Kind, Operation
@@ -18,7 +17,7 @@ from amplifier_module_tool_apply_patch._patch import Kind, Operation
 __all__ = ["Draft", "Effect", "Note", "Step"]
 
 
-class Step(NamedTuple):
+class Step(FrozenStruct):
     """An operation, and the places that it is about."""
 
     operation: Operation
@@ -26,7 +25,7 @@ class Step(NamedTuple):
     target: Place | None = None
 
 
-class Effect(NamedTuple):
+class Effect(FrozenStruct):
     """What has happened to a file, for the one who asked."""
 
     letter: str
@@ -35,15 +34,14 @@ class Effect(NamedTuple):
     operation: Kind
 
 
-class Note(NamedTuple):
+class Note(FrozenStruct):
     """What was not quite as the patch said, which tells something of what the file holds."""
 
     path: Path
     text: str
 
 
-@dataclass
-class _File:
+class _File(Struct):
     """A file as it was, and as it is in the draft: None when there is none."""
 
     place: Place

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from amplifier_kit.guard.files.place import FileError
 from amplifier_kit.guard.files.text import LineMatch, Text, find_lines
+from amplifier_kit.struct import FrozenStruct
 from amplifier_module_tool_apply_patch._current import Current
 from amplifier_module_tool_apply_patch._patch import Hunk
 
 __all__ = ["Patched", "patched"]
 
 
-class Patched(NamedTuple):
+class Patched(FrozenStruct):
     """The new text, and what was not quite as the patch said."""
 
     text: str
     notes: list[str]
 
 
-class _Edit(NamedTuple):
+class _Edit(FrozenStruct):
     """Lines from `start` to `end` become `lines`; the index of a line says that it stays."""
 
     start: int

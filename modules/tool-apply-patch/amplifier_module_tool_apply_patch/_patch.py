@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.struct import FrozenStruct
 
 __all__ = ["Hunk", "Operation", "parse_diff", "parse_patch"]
 
@@ -30,7 +31,7 @@ _PREAMBLE: Final = re.compile(
 _UNIFIED: Final = re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
 
 
-class Hunk(NamedTuple):
+class Hunk(FrozenStruct):
     """Lines to find and lines to put there."""
 
     #: Lines that stand somewhere before, in this order.
@@ -50,7 +51,7 @@ class Hunk(NamedTuple):
         return [text for sign, text in self.lines if sign != "+"]
 
 
-class Operation(NamedTuple):
+class Operation(FrozenStruct):
     """What shall happen to one file."""
 
     kind: Kind

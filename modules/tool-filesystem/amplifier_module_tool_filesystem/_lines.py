@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO, Final
 
 from amplifier_kit.guard.files.changes import Stopped
 from amplifier_kit.guard.files.place import FileError
 from amplifier_kit.guard.files.text import SAMPLE, is_binary, newline_of, sniff
+from amplifier_kit.struct import Struct
 
 __all__ = ["LONGEST_LINE", "MOST_CHARACTERS", "Window", "read_window"]
 
@@ -23,8 +24,7 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 _CHUNK: Final = 1 << 20
 
 
-@dataclass
-class Window:
+class Window(Struct):
     """The requested lines, and facts about the file."""
 
     offset: int

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from dataclasses import field
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, Strict
 
 from amplifier_kit.config import Config, ConfigError, PathText, Seconds, Text, expects, read_config
+from amplifier_kit.struct import FrozenStruct
 from amplifier_module_tool_mcp.faults import ServerFault
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -139,7 +140,7 @@ class AddressEntry(Entry):
     headers: _Values = Field(default_factory=dict)
 
 
-class Resolved(NamedTuple):
+class Resolved(FrozenStruct):
     """What a server is started or reached with, variables put in; never to be printed."""
 
     command: str
@@ -154,8 +155,7 @@ class Resolved(NamedTuple):
         return "Resolved(...)"
 
 
-@dataclass(frozen=True, repr=False)
-class ServerSpec:
+class ServerSpec(FrozenStruct):
     """A server: where it was named, how it is reached, and what is expected of it."""
 
     name: str

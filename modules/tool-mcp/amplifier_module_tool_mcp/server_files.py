@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.struct import Struct
 from amplifier_module_tool_mcp.server_entry import ServerSpec, SpecError, read_spec
 
 VARIABLE: Final = "AMPLIFIER_MCP_CONFIG"
@@ -21,8 +22,7 @@ BUNDLE: Final = "the bundle's config"
 _LARGEST: Final = 1 << 20
 
 
-@dataclass
-class Found:
+class Found(Struct):
     """The servers to use, by name, and what could not be used: where, why."""
 
     servers: dict[str, ServerSpec] = field(default_factory=dict)

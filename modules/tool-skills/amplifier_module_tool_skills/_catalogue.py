@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_tool_skills._front_matter import LONGEST, FrontMatterError, decoded, parse_front_matter
 from amplifier_module_tool_skills._reading import Content, ReadingError, read_head
 from amplifier_module_tool_skills._roots import Root, Roots
@@ -30,7 +31,7 @@ class SkillError(Exception):
     """Say why a skill's text cannot be had; starts with file and line."""
 
 
-class Text(NamedTuple):
+class Text(FrozenStruct):
     """The text of a skill as the model gets it."""
 
     content: str
@@ -38,8 +39,7 @@ class Text(NamedTuple):
     is_cut: bool = False
 
 
-@dataclass
-class Catalogue:
+class Catalogue(Struct):
     """The skills of a session by name, and what is wrong with those that are not among them."""
 
     roots: Roots

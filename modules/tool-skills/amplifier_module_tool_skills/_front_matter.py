@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from amplifier_kit.struct import FrozenStruct
 
 #: As far as the end of the front matter is looked for.
 LONGEST: Final = 64 * 1024
@@ -26,7 +28,7 @@ class FrontMatterError(ValueError):
         self.line = line
 
 
-class FrontMatter(NamedTuple):
+class FrontMatter(FrozenStruct):
     """The keys at the top of a file, the line of each, and where the text after them begins."""
 
     data: dict[str, Any]

@@ -6,7 +6,8 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+from amplifier_kit.struct import FrozenStruct
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
@@ -15,7 +16,7 @@ class ReadingError(OSError):
     """Say why a file is not read."""
 
 
-class Content(NamedTuple):
+class Content(FrozenStruct):
     """What was read, and how much there is."""
 
     head: bytes

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.config import read_config
+from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_tool_skills._config import PlanSkills, SkillsConfig
 
 ENVIRONMENT: Final = "AMPLIFIER_SKILLS_DIR"
@@ -20,7 +21,7 @@ SOURCES: Final = "skills.resolve_source"
 _REMOTE: Final = ("git+", "http://", "https://", "zip+", "ssh://")
 
 
-class Root(NamedTuple):
+class Root(FrozenStruct):
     """One folder to look in."""
 
     path: Path
@@ -28,8 +29,7 @@ class Root(NamedTuple):
     is_project: bool = False
 
 
-@dataclass
-class Roots:
+class Roots(Struct):
     """The folders, first come first served, and what could not be found."""
 
     project: Path

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
+from amplifier_kit.struct import FrozenStruct
 from amplifier_module_tool_skills._front_matter import FrontMatter, FrontMatterError, plain, value_of
 
 FILE: Final = "SKILL.md"
@@ -22,8 +23,7 @@ _FLAG_KEYS: Final = ("disable-model-invocation", "user-invocable", "auto-load")
 FORK_KEYS: Final = ("agent", "model_role", "provider_preferences")
 
 
-@dataclass(frozen=True)
-class Skill:
+class Skill(FrozenStruct):
     """A SKILL.md as its front matter describes it; the text below is read when somebody wants it."""
 
     name: str

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
-from html import escape
 from inspect import iscoroutinefunction
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.context.ledger import Message
 from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
+from amplifier_kit.struct import FrozenStruct
 from amplifier_kit.threads import in_thread
 
 
-class SystemPart(NamedTuple):
+class SystemPart(FrozenStruct):
     """The messages in front of every request."""
 
     messages: list[Message]
@@ -98,6 +98,10 @@ class Instructions:
 
 def render_fragments(fragments: Mapping[str, Any]) -> str:
     """Return all fragments as one text, in the order of their keys; text as it is, everything else as JSON."""
+    if not fragments:
+        return ""
+    from html import escape
+
     texts = []
     for key, value in sorted(fragments.items()):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

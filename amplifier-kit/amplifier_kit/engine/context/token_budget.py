@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from math import ceil
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, Strict
 
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.config import Config, Count, Seconds, expects
 from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.struct import FrozenStruct
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ def estimate_all(messages: Iterable[Any]) -> int:
 # -- the budget of a request --
 
 
-class TokenBudget(NamedTuple):
+class TokenBudget(FrozenStruct):
     """The token budget of a request and how it is divided."""
 
     #: The whole request.

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Self
 
 from amplifier_core.bounded_call import ForeignCancelled
@@ -14,6 +14,7 @@ from amplifier_core.data import reason
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.delegation.request import DelegationConfig, DelegationError, DelegationRequest
 from amplifier_kit.engine.tasks import TimedOut, cancel_and_wait, dispatched, run_bounded, run_to_end, start
+from amplifier_kit.struct import FrozenStruct
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +28,7 @@ _ANSWERED: Final = _DONE | {"incomplete"}
 _GENERIC: Final = frozenset({"error", "failed", "failure"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildEvents:
+class ChildEvents(FrozenStruct):
     """Event names of a child's life; each child emits one of the first two and one of the others."""
 
     spawned: str
@@ -43,8 +43,7 @@ class ChildEvents:
         return list(dict.fromkeys(names))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(FrozenStruct):
     """How one child ended: answer, status and usage; `error` is None when nothing failed."""
 
     status: str
@@ -111,8 +110,7 @@ def _resume_hint(session_id: str) -> str:
     return f"Its work is kept: call again with session_id {session_id!r} to resume it."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildRun:
+class ChildRun(FrozenStruct):
     """One child, running for one tool call."""
 
     coordinator: Any

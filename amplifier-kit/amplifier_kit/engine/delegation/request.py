@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
@@ -13,6 +13,7 @@ from amplifier_core.models import ToolResult
 from amplifier_kit.config import Config, Count, Seconds, expects
 from amplifier_kit.engine.delegation.session_ids import DEPTH_KEY, delegation_depth, plan_section
 from amplifier_kit.engine.tasks import call_in_progress
+from amplifier_kit.struct import FrozenStruct
 
 _LONGEST_ERROR: Final = 4_000
 
@@ -158,8 +159,7 @@ class Dispatch(NamedTuple):
         return {key: value for key, value in self._asdict().items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationRequest:
+class DelegationRequest(FrozenStruct):
     """One task for one child, new or resumed."""
 
     agent: str

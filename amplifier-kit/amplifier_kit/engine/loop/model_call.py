@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from amplifier_core.events import (
@@ -31,6 +31,7 @@ from amplifier_kit.engine.loop.request import Choice, build_messages, build_tool
 from amplifier_kit.engine.loop.session import TurnSession
 from amplifier_kit.engine.pairing import Repair, repair_pairing, repair_report, tool_call_ids
 from amplifier_kit.engine.tasks import Crashed, Stopped, run_bounded, run_to_end
+from amplifier_kit.struct import Struct
 
 #: The capability of an app that wants answers in a form: a ResponseFormatJson or a ResponseFormatJsonSchema.
 RESPONSE_FORMAT: Final = "session.response_format"
@@ -42,8 +43,7 @@ class RequestDenied(Exception):
     """A hook denied a request to the provider."""
 
 
-@dataclass(slots=True)
-class LoopMemory:
+class LoopMemory(Struct):
     """What a loop remembers from turn to turn of its session."""
 
     #: Repairs already reported: a lost result stays lost, and is reported once.

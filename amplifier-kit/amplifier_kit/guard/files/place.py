@@ -14,9 +14,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
+
+from amplifier_kit.struct import FrozenStruct, Struct
 
 #: A folder is entered, not listed: O_PATH needs no permission to read it.
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -90,7 +92,7 @@ def as_file_error(what: str) -> Iterator[None]:
 # -- places --
 
 
-class _Identity(NamedTuple):
+class _Identity(FrozenStruct):
     """Identifies a file whatever its names are."""
 
     device: int
@@ -101,8 +103,7 @@ class _Identity(NamedTuple):
         return cls(status.st_dev, status.st_ino)
 
 
-@dataclass
-class Place:
+class Place(Struct):
     """A name in an open folder; if something exists there, no unchecked link led to it.
 
     Close it, or use it in `with`.
@@ -287,7 +288,7 @@ def _split(path: str) -> list[str]:
 # -- allowed folders --
 
 
-class Roots(NamedTuple):
+class Roots(FrozenStruct):
     """Where files may be read or written: allowed folders and files, None for all, and denied ones, which win.
 
     `/proc` and `/sys` are never allowed.
@@ -369,7 +370,7 @@ LARGEST_TEXT: Final = 50 * 1024 * 1024
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Content(NamedTuple):
+class Content(FrozenStruct):
     """The bytes of a file, and its status when they were read."""
 
     data: bytes

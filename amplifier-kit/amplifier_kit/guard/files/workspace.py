@@ -20,6 +20,7 @@ from amplifier_kit.config import Config, Paths, PathText
 from amplifier_kit.guard.authorization import HidingError, IsHidden, authorize, hiding
 from amplifier_kit.guard.files.changes import Change, apply_changes
 from amplifier_kit.guard.files.place import FileError, Place, Roots, reach, shown
+from amplifier_kit.struct import FrozenStruct
 from amplifier_kit.threads import run_stoppable
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class FileConfig(Config):
     denied_write_paths: Paths | None = Field(None, description="Where files must not be written, whatever is allowed.")
 
 
-class FileAccess(NamedTuple):
+class FileAccess(FrozenStruct):
     """What a config means in a session, as absolute paths."""
 
     working_dir: Path
@@ -81,7 +82,7 @@ class FileCall(NamedTuple):
     tool_call_id: str | None = None
 
 
-class Written(NamedTuple):
+class Written(FrozenStruct):
     """A file that was changed, and its size; None when it was removed."""
 
     path: Path

@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Required, TypedDict, TypeVar, Unpack
+from typing import IO, TYPE_CHECKING, Any, Final, Required, TypedDict, TypeVar, Unpack
 
 from amplifier_kit.guard.processes.programs import Folders, find_program, host_environment
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     import asyncio
@@ -143,7 +144,7 @@ class CommandTimeoutError(Exception):
         self.output = output
 
 
-class CommandResult(NamedTuple):
+class CommandResult(FrozenStruct):
     """The exit code and the output of a program; unless the streams are split, `stdout` has both."""
 
     returncode: int

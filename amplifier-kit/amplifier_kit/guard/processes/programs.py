@@ -172,9 +172,9 @@ def _is_program(path: str) -> bool:
 # --- the environment of untrusted commands ---
 
 #: Endings that mean a secret in variables only, after a prefix: `PWD` and `OLDPWD` are folders.
-_SECRET_ENDING: Final = re.compile(r"[A-Z0-9]_(?:KEY|KEYS|PASS|PWD|TOKENS)$", re.IGNORECASE)
+_SECRET_ENDING: Final = r"(?i)[A-Z0-9]_(?:KEY|KEYS|PASS|PWD|TOKENS)$"
 #: Credentials in a URL.
-_URL_PASSWORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[^\s/:@]*:[^\s/@]+@")
+_URL_PASSWORD: Final = r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[^\s/:@]*:[^\s/@]+@"
 _REQUIRED: Final = frozenset(("HOME", "PATH"))
 #: Commands have no terminal to ask on.
 _NON_INTERACTIVE: Final = {"TERM": "dumb", "GIT_TERMINAL_PROMPT": "0"}
@@ -184,7 +184,7 @@ def is_secret_variable(name: str) -> bool:
     """Return whether a variable is named like a key, a token, a password or another secret."""
     from amplifier_kit.guard.redaction.field_names import is_secret_name
 
-    return is_secret_name(name) or _SECRET_ENDING.search(name) is not None
+    return is_secret_name(name) or re.search(_SECRET_ENDING, name) is not None
 
 
 def command_environment(
@@ -208,7 +208,9 @@ def command_environment(
             return False
         if is_secret_variable(name):
             return True
-        return name not in _REQUIRED and (name in keys or value in secrets or _URL_PASSWORD.search(value) is not None)
+        return name not in _REQUIRED and (
+            name in keys or value in secrets or re.search(_URL_PASSWORD, value) is not None
+        )
 
     withheld = sorted(name for name, value in source.items() if is_secret(name, value))
     given = {name: value for name, value in source.items() if name not in withheld}

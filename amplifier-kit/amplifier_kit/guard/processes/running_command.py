@@ -13,13 +13,14 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from amplifier_kit.guard.processes.launch import PIPE, STDOUT, memory_file, open_process
 from amplifier_kit.guard.processes.output import Output
 from amplifier_kit.guard.processes.supervisor import descendants
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.processes.launch import Process
@@ -70,8 +71,7 @@ class StartError(Exception):
         return "sandbox_failed" if self.step == "sandbox" else "command_not_started"
 
 
-@dataclass(frozen=True)
-class CommandSpec:
+class CommandSpec(FrozenStruct):
     """A command to run: the absolute path of a program with its arguments, its folder and its whole environment."""
 
     argv: Sequence[str]

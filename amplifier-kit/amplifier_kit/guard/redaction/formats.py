@@ -184,12 +184,15 @@ class _Search:
         self.number = number
         self._form = form
         self._marks = common, marks
-        #: Whether such a token is several words.
-        self._needs_text = not all(map(is_word, _literals(form, common)))
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(self._form.pattern(*self._marks))
+
+    @cached_property
+    def _needs_text(self) -> bool:
+        """Whether such a token is several words."""
+        return not all(map(is_word, _literals(self._form, self._marks[0])))
 
     def finds_any(self, glance: Glance) -> bool:
         text = glance.text if self._needs_text or glance.has_escapes else glance.long_words(VERY_LONG)
@@ -243,9 +246,9 @@ def _searches_for(glance: Glance) -> set[_Search]:
 
     No token is shorter than VERY_LONG, so only long words are looked at.
     """
-    by_head, known, in_words = _index()
     found: set[_Search] = set()
     if words := glance.long_words(VERY_LONG):
+        by_head, known, in_words = _index()
         for anchor, searches in in_words:
             if anchor in words:
                 found.update(searches)

@@ -23,17 +23,17 @@ LEAST = LONG
 #: Each line of a secret with several lines, such as a key file, is a secret by itself when it has this length.
 _LEAST_LINE = 16
 
-_URL_PASSWORD = re.compile(r"://[^\s/:@]{0,200}:([^\s/@]{8,500})@")
-_SCHEME = re.compile(r"(?:bearer|basic|token|apikey)\s+(?=\S{8,}$)", re.IGNORECASE)
+_URL_PASSWORD = r"://[^\s/:@]{0,200}:([^\s/@]{8,500})@"
+_SCHEME = r"(?i)(?:bearer|basic|token|apikey)\s+(?=\S{8,}$)"
 #: Variables are also called just `KEY`, `PASS` or `PWD`, with something before it.
-_ENV_NAME = re.compile(r"[A-Z0-9]_(?:KEY|PASS|PWD)$", re.IGNORECASE)
+_ENV_NAME = r"(?i)[A-Z0-9]_(?:KEY|PASS|PWD)$"
 #: Names that are also used for a way to authenticate: `auth: managed_identity`. Under these, and under `SORT_KEY`, only
 #: a value with a digit, or a JSON object, counts as a secret.
-_VAGUE_NAME = re.compile(r"(?:auth|credentials?|creds)$", re.IGNORECASE)
+_VAGUE_NAME = r"(?i)(?:auth|credentials?|creds)$"
 _TELLING = re.compile("[0-9]|^{")
 #: A value in a key store under an ordinary name: a region or a version is shorter, or begins with a date.
 _LEAST_UNNAMED = 16
-_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 #: Ordinary values where a secret belongs. Masking these words would make a log unreadable.
 _ORDINARY = frozenset(
     (
@@ -113,10 +113,10 @@ def live_values_from_env(environ: Mapping[str, str]) -> list[str]:
     """
     found: list[str] = []
     for name, value in environ.items():
-        if is_secret_name(name) or _ENV_NAME.search(name):
+        if is_secret_name(name) or re.search(_ENV_NAME, name):
             found.extend(_worth_masking(name, value))
         else:
-            found.extend(_URL_PASSWORD.findall(value))
+            found.extend(re.findall(_URL_PASSWORD, value))
     return found
 
 
@@ -126,7 +126,7 @@ def live_values_from_keys(keys: Mapping[str, str]) -> list[str]:
     A key store holds secrets, whatever their names are.
     """
     named = live_values_from_env(keys)
-    others = [value.strip() for value in keys.values() if "://" not in value and not _DATE.match(value.strip())]
+    others = [value.strip() for value in keys.values() if "://" not in value and not re.match(_DATE, value.strip())]
     kept = (value for value in others if len(value) >= _LEAST_UNNAMED and _TELLING.search(value))
     return list(dict.fromkeys((*named, *(value for value in kept if not _is_file_name(value)))))
 
@@ -140,7 +140,7 @@ def live_values_from_plan(plan: Any) -> list[str]:
     while waiting:
         value, name = waiting.pop()
         if isinstance(value, str):
-            found.extend(_URL_PASSWORD.findall(value) if name is None else _worth_masking(name, value))
+            found.extend(re.findall(_URL_PASSWORD, value) if name is None else _worth_masking(name, value))
         elif isinstance(value, (Mapping, list, tuple)) and id(value) not in seen:
             seen.add(id(value))
             if isinstance(value, Mapping):
@@ -161,7 +161,7 @@ def _worth_masking(name: str, value: str) -> list[str]:
     value = value.strip()
     if len(value) < LEAST or value.lower() in _ORDINARY or _is_file_name(value):
         return []
-    is_vague = _VAGUE_NAME.search(name) is not None or not (is_secret_name(name) or name in _INNER_NAMES)
+    is_vague = re.search(_VAGUE_NAME, name) is not None or not (is_secret_name(name) or name in _INNER_NAMES)
     return [] if is_vague and not _TELLING.search(value) else [value]
 
 
@@ -178,7 +178,7 @@ def _parts(value: str) -> Iterator[str]:
     if len(value) < LEAST:
         return
     yield value
-    if scheme := _SCHEME.match(value):
+    if scheme := re.match(_SCHEME, value):
         yield value[scheme.end() :]
     if "\n" in value or "\\n" in value:
         lines = (line.strip() for line in value.replace("\\n", "\n").splitlines())
@@ -188,7 +188,7 @@ def _parts(value: str) -> Iterator[str]:
             yield from live_values_from_plan(json.loads(value))
         except (ValueError, RecursionError):
             return  # not JSON after all; the whole value is known already
-    yield from _URL_PASSWORD.findall(value)
+    yield from re.findall(_URL_PASSWORD, value)
 
 
 def forms_of(secret: str) -> Iterator[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
+
+from amplifier_kit.struct import FrozenStruct
 
 #: Messages of the C library and of languages with their own wording. Compiled when a command has failed.
 _NETWORK: Final = (
@@ -41,7 +43,7 @@ class SandboxRequiredError(SandboxError):
         super().__init__(message, "sandbox_required")
 
 
-class Blocked(NamedTuple):
+class Blocked(FrozenStruct):
     """A blocked action: `filesystem`, `network` or `required`, the reason, and how to allow it."""
 
     kind: str

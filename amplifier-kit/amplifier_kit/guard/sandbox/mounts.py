@@ -25,6 +25,7 @@ from amplifier_kit.guard.sandbox.system_paths import (
     listening_sockets,
     tool_folders,
 )
+from amplifier_kit.struct import FrozenStruct
 
 #: Kinds of mounts. Of two at the same path the later one in this list wins.
 _TMPFS, _READ, _WRITE, _PROTECT, _HIDE = range(5)
@@ -32,7 +33,7 @@ _TMPFS, _READ, _WRITE, _PROTECT, _HIDE = range(5)
 _RESOLVER: Final = "/etc/resolv.conf"
 
 
-class _Mount(NamedTuple):
+class _Mount(FrozenStruct):
     kind: int
     #: The bind-mounted path of the host; empty for a tmpfs, which is read-only unless its kind is _TMPFS.
     source: str

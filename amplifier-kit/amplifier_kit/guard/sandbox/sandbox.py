@@ -19,6 +19,7 @@ from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import Blocked, SandboxError, SandboxRequiredError, blocked_by
 from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_kit.home import amplifier_home
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.sandbox.mounts import MountPlan, MountRequest
@@ -68,7 +69,7 @@ class Status(NamedTuple):
         return self.status == _ACTIVE
 
 
-class SandboxSetup(NamedTuple):
+class SandboxSetup(FrozenStruct):
     """The sandbox of one command. The caller must `release` it when the command has ended."""
 
     #: The command line of bubblewrap up to the command; empty without a sandbox.
