@@ -26,7 +26,7 @@ from amplifier_module_tool_bash._progress import EVERY, TOOL_PROGRESS, progress
 from amplifier_module_tool_bash._result import failure, finished
 
 if TYPE_CHECKING:
-    from amplifier_module_tool_bash._safety import Safety
+    from amplifier_module_tool_bash.safety import Safety
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class BashTool:
     @cached_property
     def _safety(self) -> Safety:
         # The parser of shell commands takes long to import; the first command does so.
-        from amplifier_module_tool_bash._safety import Safety
+        from amplifier_module_tool_bash.safety import Safety
 
         return Safety(self._settings)
 

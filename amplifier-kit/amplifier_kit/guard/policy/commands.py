@@ -1,16 +1,19 @@
 """The simple commands of a shell line, with their words as they are written but for the quotes.
 
-For checks that prevent accidents, as those of tool-bash: they look for `rm -rf $HOME` and need the variable's name.
-Permission is decided by the rules, over the segments of `shell.py`, in which such a word is unknown.
+For checks that prevent accidents, as those of tool-bash: they look for `rm -rf $HOME` and need the variable's name, and
+they look at lines of any length. Permission is decided by the rules, over the segments of `shell.py`, in which such a
+word is unknown, and a long line too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from amplifier_kit.guard.policy.programs import program_row
+from amplifier_kit.guard.policy.segments import HOLE, RESERVED
 from amplifier_kit.guard.policy.shell import parse_tree
 from amplifier_kit.guard.policy.words import (
     WORDS,
@@ -21,6 +24,7 @@ from amplifier_kit.guard.policy.words import (
     source_text,
     word_text,
 )
+from amplifier_kit.guard.policy.wrappers import ASSIGNMENT, Wrapped, unwrap
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -28,6 +32,11 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 40
 #: More of these may take the parser quadratic time: here-documents without an end, expansions in expansions.
 _MAX_COUNT: Final = 4_000
+#: Scripts in scripts, and commands that pass on to a command: more are nothing that anybody writes.
+_MAX_SCRIPTS: Final = 10
+_MAX_WRAPPERS: Final = 20
+_SHELLS: Final = ("shell", "posix shell", "other shell")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _NESTING: Final = frozenset({"command_substitution", "process_substitution", "subshell"})
 _WORDS: Final = WORDS | {"command_name", "number", "variable_assignment", "command_substitution", "test_operator"}
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -165,3 +174,63 @@ def _without_substitutions(node: Node, source: bytes) -> str:
 
 def _unescape(found: re.Match[str]) -> str:
     return "" if found[1] == "\n" else found[1]
+
+
+# --- commands in commands ---
+
+
+def run_commands(commands: Iterable[SimpleCommand], depth: int = 0) -> Iterator[tuple[SimpleCommand, list[str]]]:
+    """Yield each command with its words from the program on, and with those of every command that it runs.
+
+    Raises:
+        TooDeepError: When scripts are nested more than 10 times, or more than 20 commands pass on to each other.
+    """
+    if depth > _MAX_SCRIPTS:
+        raise TooDeepError
+    for command in commands:
+        waiting = [(command.words, 0)]
+        while waiting:
+            words, level = waiting.pop()
+            if level > _MAX_WRAPPERS:
+                raise TooDeepError
+            words = _from_program(words)
+            yield command, words
+            inner, scripts = _inside(command, words)
+            waiting += [(each, level + 1) for each in inner]
+            for script in scripts:
+                yield from run_commands(simple_commands(script), depth + 1)
+
+
+def _inside(command: SimpleCommand, words: list[str]) -> tuple[list[list[str]], list[str]]:
+    """Return the commands that a command runs, as words and as scripts."""
+    row = program_row(words[0].rpartition("/")[2].casefold()) if words else None
+    if row is None:
+        return [], []
+    wrapped = unwrap(tuple(words)) or Wrapped()
+    inner = dict.fromkeys(tuple(word for word in each if word != HOLE) for each in wrapped.words)
+    scripts = list(wrapped.scripts)
+    if row.runs in _SHELLS:
+        scripts += command.documents
+        if wrapped.reason and not scripts:  # with options that are not known, any word may be the script
+            scripts += [word for word in words[1:] if not word.startswith("-")]
+    elif row.runs == "words" or (wrapped.reason and not inner and not scripts):
+        inner[_after_options(words)] = None
+    return [list(each) for each in inner], scripts
+
+
+def _after_options(words: list[str]) -> tuple[str, ...]:
+    """Return the words after the options of a program, and after assignments and numbers, which may be their values."""
+    start = 1
+    while start < len(words) and (
+        words[start].startswith("-") or ASSIGNMENT.match(words[start]) or _NUMBER.fullmatch(words[start])
+    ):
+        start += 1
+    return tuple(words[start:])
+
+
+def _from_program(words: list[str]) -> list[str]:
+    """Leave out assignments before the program, and keywords, which are words where a line is not valid."""
+    start = 0
+    while start < len(words) and (words[start] in RESERVED or ASSIGNMENT.match(words[start])):
+        start += 1
+    return words[start:]

@@ -10,82 +10,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from amplifier_module_tool_bash._commands import SimpleCommand, TooDeepError, simple_commands
+from amplifier_kit.guard.policy.commands import (
+    SimpleCommand,
+    TooDeepError,
+    run_commands,
+    simple_commands,
+)
 from amplifier_module_tool_bash._config import BashConfig
 
 # What stands between the brackets has a bound: one that is not closed is not looked for to the end, again and again.
 _FORK_BOMB: Final = re.compile(r"([\w:.]{1,50})\(\)\{(?:\1\|\1&?|\1&\1?)[^}]{0,200}\};?\1")
-#: More commands around a command are nothing that anybody writes.
-_MOST_WRAPPERS: Final = 20
-_ASSIGNMENT: Final = re.compile(r"\w+\+?=")
-#: What may stand before a command without being one.
-_KEYWORDS: Final = frozenset(
-    (
-        "if",
-        "then",
-        "elif",
-        "else",
-        "do",
-        "while",
-        "until",
-        "!",
-        "time",
-        "{",
-        "}",
-        "coproc",
-        "function",
-        "for",
-        "case",
-        "in",
-        "esac",
-    )
-)
-#: Commands that run the command in their arguments, after options, assignments and numbers.
-_WRAPPERS: Final = frozenset(
-    (
-        "env",
-        "command",
-        "builtin",
-        "exec",
-        "nohup",
-        "nice",
-        "ionice",
-        "timeout",
-        "setsid",
-        "stdbuf",
-        "xargs",
-        "unbuffer",
-        "chroot",
-        "doas",
-    )
-)
-_SHELLS: Final = frozenset(
-    (
-        "bash",
-        "sh",
-        "dash",
-        "zsh",
-        "ksh",
-    )
-)
-_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _SYSTEM: Final = frozenset(
     (
-        "bin",
-        "boot",
-        "dev",
-        "etc",
-        "home",
-        "lib",
-        "lib64",
-        "opt",
-        "proc",
-        "root",
-        "sbin",
-        "srv",
-        "sys",
-        "usr",
-        "var",
+        *("bin", "boot", "dev", "etc", "home", "lib", "lib64", "opt"),
+        *("proc", "root", "sbin", "srv", "sys", "usr", "var"),
     )
 )
 _ENDLESS: Final = ("if=/dev/zero", "if=/dev/random", "if=/dev/urandom")
@@ -107,13 +45,13 @@ class Safety:
     def refusal(self, command: str) -> str:
         """Return why a command is not run; nothing when it may be."""
         try:
-            commands = list(_unwrapped(simple_commands(command)))
+            commands = list(run_commands(simple_commands(command)))
         except TooDeepError:
             commands = []
             if self._profile != "unrestricted" or self._denied:
                 return "it is nested too deeply to be looked at"
         text = command.strip()
-        if denied := self._denying(text, commands):
+        if denied := self._denied_by(text, commands):
             return f"it matches {denied!r}, which the configuration denies"
         if any(pattern.fullmatch(text) for pattern in self._allowed):
             return ""
@@ -122,7 +60,7 @@ class Safety:
         reason = next((found for found in self._findings(text, commands) if found), "")
         return f"safety profile {self._profile!r}: {reason}" if reason else ""
 
-    def _denying(self, text: str, commands: Iterable[tuple[SimpleCommand, list[str]]]) -> str:
+    def _denied_by(self, text: str, commands: Iterable[tuple[SimpleCommand, list[str]]]) -> str:
         """Return the pattern that denies a command or a part of it."""
         parts = {text, *(" ".join(words) for _, words in commands)}
         for denied in self._denied:
@@ -144,53 +82,6 @@ def _pattern(text: str, *, is_plain: bool) -> re.Pattern[str]:
     """Compile a pattern in which `*` matches anything; in a plain one, anything that cannot start another command."""
     anything = "[^;&|<>()`$\n\r]*" if is_plain else ".*"
     return re.compile(anything.join(map(re.escape, text.strip().split("*"))), re.DOTALL)
-
-
-def _unwrapped(commands: list[SimpleCommand], depth: int = 0) -> Iterator[tuple[SimpleCommand, list[str]]]:
-    """Yield each command with its words from the one on that is run, wrappers and inner shells opened."""
-    if depth > 10:
-        raise TooDeepError
-    for command in commands:
-        words = command.words
-        yield command, _bare(words)
-        wrappers = 0
-        while (words := _bare(words)) and os.path.basename(words[0]) in _WRAPPERS:
-            wrappers += 1
-            if wrappers > _MOST_WRAPPERS:
-                raise TooDeepError
-            words = _after_options(words[1:])
-            yield command, words
-        inner = list(_inner_texts(words, command))
-        for text in inner:
-            yield from _unwrapped(simple_commands(text), depth + 1)
-
-
-def _inner_texts(words: list[str], command: SimpleCommand) -> Iterator[str]:
-    head = os.path.basename(words[0]) if words else ""
-    if head == "eval":
-        yield " ".join(words[1:])
-    if head in _SHELLS:
-        yield from command.documents
-        flags = [number for number, word in enumerate(words) if re.fullmatch(r"-[a-z]*c[a-z]*", word)]
-        if flags:
-            yield from [word for word in words[flags[0] + 1 :] if not word.startswith("-")][:1]
-
-
-def _bare(words: list[str]) -> list[str]:
-    """Leave out keywords and assignments before the command."""
-    start = 0
-    while start < len(words) and (words[start] in _KEYWORDS or _ASSIGNMENT.match(words[start])):
-        start += 1
-    return words[start:]
-
-
-def _after_options(words: list[str]) -> list[str]:
-    start = 0
-    while start < len(words) and (
-        words[start].startswith("-") or _ASSIGNMENT.match(words[start]) or _NUMBER.fullmatch(words[start])
-    ):
-        start += 1
-    return words[start:]
 
 
 def _head(words: list[str]) -> str:
