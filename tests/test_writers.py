@@ -86,7 +86,6 @@ ALLOWED: Final = {
     "modules/hook-shell/amplifier_module_hook_shell/_surroundings.py": _ELSEWHERE,
     "modules/tool-bash/amplifier_module_tool_bash/_output.py": "output of commands, through RedactingStream",
     "modules/tool-mcp/amplifier_module_tool_mcp/process.py": _ELSEWHERE,
-    "modules/tool-search/amplifier_module_tool_search/engine.py": _STREAMS,
 }
 
 #: Ways of the standard library to bring bytes to a disk, by what is called.
