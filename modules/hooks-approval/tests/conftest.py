@@ -26,7 +26,7 @@ from amplifier_core import (
 )
 from amplifier_core.hooks import HookRegistry
 from amplifier_core.testing import MockContextManager
-from amplifier_module_hooks_approval import _gate, mount
+from amplifier_module_hooks_approval import mount
 
 WORLDS = ("our loop", "published loop", "older kernel")
 
@@ -212,8 +212,10 @@ async def run_call(
     if world == "older kernel":
         older = OlderCoordinator()
         older.tools = tools(outcome.ran)
-        older_kernel = {"kernel_has_policies": lambda: False}
-        with patch.multiple(_gate, **older_kernel), patch.multiple("amplifier_module_hooks_approval", **older_kernel):
+        with (
+            patch("amplifier_module_hooks_approval.kernel_has_policies", lambda: False),
+            patch("amplifier_module_hooks_approval.gate.kernel_has_policies", lambda: False),
+        ):
             await mount(older, config)
             listen(older)
             outcome.said = await PublishedLoop(calls).execute("go", None, {}, older.tools, older.hooks)

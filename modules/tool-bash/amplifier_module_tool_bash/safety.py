@@ -16,7 +16,7 @@ from amplifier_kit.guard.policy.commands import (
     run_commands,
     simple_commands,
 )
-from amplifier_module_tool_bash._config import BashConfig
+from amplifier_module_tool_bash.config import BashConfig
 
 # What stands between the brackets has a bound: one that is not closed is not looked for to the end, again and again.
 _FORK_BOMB: Final = re.compile(r"([\w:.]{1,50})\(\)\{(?:\1\|\1&?|\1&\1?)[^}]{0,200}\};?\1")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from amplifier_kit.config import read_config
 from amplifier_module_tool_bash import BashTool
-from amplifier_module_tool_bash._config import PROFILES, BashConfig
+from amplifier_module_tool_bash.config import PROFILES, BashConfig
 from amplifier_module_tool_bash.safety import Safety
 
 ROOT = ["rm -rf /", "rm -fr /", "rm -r -f /", "rm -f -r /*", "rm --recursive --force /", "rm -rf //", "rm -rf /./"]

@@ -177,7 +177,8 @@ class Notes:
 
     def __init__(self, hides: Callable[[str], bool] | None = None) -> None:
         self._hides = hides
-        self._named: dict[str, list[str]] = {"large": [], "unreadable": []}
+        #: Each once, although a search may look at the same folder several times.
+        self._named: dict[str, dict[str, None]] = {"large": {}, "unreadable": {}}
         #: Other lines: why a search failed.
         self.complaints: list[str] = []
 
@@ -193,7 +194,7 @@ class Notes:
 
     def add_large(self, path: str, size: int) -> None:
         """Note a file that was not searched because it is too large."""
-        self._named["large"].append(f"{path} ({size:,} bytes)")
+        self._named["large"][f"{path} ({size:,} bytes)"] = None
 
     def _add_unreadable(self, found: re.Match[str], line: str) -> None:
         text = f"{found[1]} ({found[2] or found[3]})"
@@ -202,7 +203,7 @@ class Notes:
                 text = "a name that is not UTF-8"  # and cannot be judged
             elif any(map(self._hides, _possible_paths(line))):
                 return
-        self._named["unreadable"].append(text)
+        self._named["unreadable"][text] = None
 
     @property
     def has_unreadable(self) -> bool:
@@ -211,7 +212,7 @@ class Notes:
     def texts(self, max_file_size: int) -> list[str]:
         """Return the notes as text."""
         whats = {"large": f"larger than {max_file_size:,} bytes, not searched", "unreadable": "cannot be read"}
-        return [f"{what}: {_join(self._named[kind])}" for kind, what in whats.items() if self._named[kind]]
+        return [f"{what}: {_join(list(self._named[kind]))}" for kind, what in whats.items() if self._named[kind]]
 
 
 def _possible_paths(line: str) -> list[str]:

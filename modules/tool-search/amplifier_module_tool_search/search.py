@@ -267,7 +267,7 @@ class GrepSearch(Search):
             output, code = self._grep_by_fallback(call, work, selection)
         else:
             output, code = self._grep_by_ripgrep(call, work, selection)
-            if self._settings.engine == "auto" and any("is not supported" in text for text in work.notes.complaints):
+            if self._settings.engine == "auto" and any("not supported" in text for text in work.notes.complaints):
                 # Lookaround and references, which a ripgrep without PCRE2 does not understand.
                 work.notes.complaints.clear()
                 output, code = self._grep_by_fallback(call, work, selection)
