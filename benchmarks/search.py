@@ -83,7 +83,10 @@ def program(root: Path, *argv: str, count: Callable[[bytes], int] = lambda out: 
     """Return a run of another program."""
 
     async def run() -> int:
-        done = subprocess.run(argv, cwd=root, capture_output=True, env=environment(), check=False)  # noqa: ASYNC221
+        # In a session of its own, as ours: on a busy machine, Linux shares the processors by session.
+        done = subprocess.run(  # noqa: ASYNC221
+            argv, cwd=root, capture_output=True, env=environment(), check=False, start_new_session=True
+        )
         if done.returncode != 0 and (done.returncode != 1 or done.stdout or done.stderr):  # 1: nothing found
             raise WrongAnswer(f"{argv[0]} failed: {done.stderr.decode(errors='replace')[-500:]}")
         return count(done.stdout)

@@ -75,10 +75,11 @@ class PathOutput(Output):
     """Paths, each followed by a NUL."""
 
     def _parse(self, data: bytes) -> bytes:
-        *names, rest = data.split(b"\0")
-        for name in names:
-            self._add(os.fsdecode(name), None)
-        return rest
+        # All at once: there may be very many.
+        end = data.rfind(b"\0") + 1
+        names = [name.removeprefix("./") for name in os.fsdecode(data[:end]).split("\0")[:-1]]
+        self.files.update(dict.fromkeys(names if self._fits is None else filter(self._fits, names)))
+        return data[end:]
 
 
 class PathCount(PathOutput):

@@ -342,6 +342,8 @@ def _output(call: GrepCall, work: Work) -> Output:
 
 def _path_filter(call: GrepCall) -> Callable[[str], bool]:
     """Return the check whether a call selects a path; an engine checks a part of it, if anything."""
+    if not call.names and call.glob is None:
+        return bool  # every path
 
     def is_wanted(path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -363,12 +365,13 @@ def _is_searchable(call: GrepCall, work: Work, most: int) -> bool:
 
 
 def _note_large_files(work: Work, paths: Iterable[str], most: int) -> None:
-    for path in paths:
-        if work.is_late():
+    folder = work.place.fd
+    for number, path in enumerate(paths):
+        if number % 128 == 0 and work.is_late():
             work.how = "late"
             return
         try:
-            size = os.stat(path, dir_fd=work.place.fd, follow_symlinks=False).st_size
+            size = os.stat(path, dir_fd=folder, follow_symlinks=False).st_size
         except OSError:
             continue  # gone meanwhile
         if size > most:
