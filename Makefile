@@ -105,9 +105,10 @@ format: $(VENV)/.ready ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-reference: $(VENV)/.ready ## write docs/cli.md and docs/digital-twin-cli.md from the programs, docs/config.md from the modules, the table of docs/providers.md from tests
+reference: $(VENV)/.ready ## write docs/cli.md and docs/digital-twin-cli.md from the programs, docs/config.md and modules/README.md from the modules, the table of docs/providers.md from tests
 	$(BIN)/python docs/make_cli_reference.py
 	$(BIN)/python docs/make_config_reference.py
+	$(BIN)/python docs/make_module_table.py
 	$(BIN)/python docs/make_providers.py
 
 bench: $(VENV)/.ready $(PEER)/.ready ## measure side by side with the published kernel; writes docs/benchmarks.md

@@ -27,27 +27,23 @@ _PLACE: Final = "opens what a Place, or a descriptor, has been walked to and jud
 _SEARCH: Final = "opens what the tool was asked for, below a folder that is held open and judged"
 #: Files that open in their own way, and why they may.
 ALLOWED: Final = {
-    "hook-shell/amplifier_module_hook_shell/_command.py": _COMMAND,
-    "hook-shell/amplifier_module_hook_shell/_plain_file.py": "hooks; whose config, or whose project, must be trusted",
-    "hook-shell/amplifier_module_hook_shell/_shelf.py": "folders of hooks, at fixed places; the project's need trust",
-    "hooks-status-context/amplifier_module_hooks_status_context/_filtered.py": ".gitattributes, no link followed",
-    "hooks-status-context/amplifier_module_hooks_status_context/_repository.py": "git, in a folder that was judged",
+    "hook-shell/amplifier_module_hook_shell/command.py": _COMMAND,
+    "hook-shell/amplifier_module_hook_shell/regular_file.py": "hooks; whose config, or whose project, must be trusted",
+    "hook-shell/amplifier_module_hook_shell/hook_files.py": "hooks, in fixed folders; a project's need trust",
+    "hooks-status-context/amplifier_module_hooks_status_context/git_filters.py": ".gitattributes, no link followed",
+    "hooks-status-context/amplifier_module_hooks_status_context/repository.py": "git, in a folder that was judged",
     "provider-local/amplifier_module_provider_local/gguf.py": "a model's file; its head alone is read, into no prompt",
-    "tool-bash/amplifier_module_tool_bash/_output.py": "new files, in a folder of the session",
-    "tool-filesystem/amplifier_module_tool_filesystem/_folder.py": _PLACE,
-    "tool-filesystem/amplifier_module_tool_filesystem/_missing.py": _PLACE,
+    "tool-bash/amplifier_module_tool_bash/output.py": "new files, in a folder of the session",
+    "tool-filesystem/amplifier_module_tool_filesystem/folder.py": _PLACE,
+    "tool-filesystem/amplifier_module_tool_filesystem/not_found.py": _PLACE,
     "tool-mcp/amplifier_module_tool_mcp/catalogue.py": "Amplifier's own cache; no config names it",
     "tool-mcp/amplifier_module_tool_mcp/command.py": "lists caches of package runners; no config names them",
     "tool-mcp/amplifier_module_tool_mcp/process.py": _COMMAND,
-    "tool-search/amplifier_module_tool_search/engine.py": _SEARCH,
-    "tool-search/amplifier_module_tool_search/glob.py": _SEARCH,
-    "tool-search/amplifier_module_tool_search/grep.py": _SEARCH,
-    "tool-search/amplifier_module_tool_search/ignore.py": _SEARCH,
+    "tool-search/amplifier_module_tool_search/fallback.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/place.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/search.py": _SEARCH,
-    "tool-search/amplifier_module_tool_search/walk.py": _SEARCH,
-    "tool-skills/amplifier_module_tool_skills/_catalogue.py": "lists folders of skills; what leads out is passed over",
-    "tool-skills/amplifier_module_tool_skills/_reading.py": "checks on what was opened that it lies in the project",
+    "tool-skills/amplifier_module_tool_skills/catalogue.py": "lists folders of skills; what leads out is passed over",
+    "tool-skills/amplifier_module_tool_skills/read.py": "checks on what was opened that it lies in the project",
 }
 
 

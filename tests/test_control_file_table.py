@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.control_files import Use, project_rows
-from amplifier_module_tool_skills._roots import PROJECT_FOLDERS
+from amplifier_module_tool_skills.roots import PROJECT_FOLDERS
 
 _ROOT = Path(__file__).parents[1]
 _PRODUCT = [*_ROOT.glob("amplifier-*/amplifier_*"), *_ROOT.glob("modules/*/amplifier_module_*")]

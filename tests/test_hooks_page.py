@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_module_hook_shell._answer import read_answer
-from amplifier_module_hook_shell._config import ShellHooksConfig
-from amplifier_module_hook_shell._entry import Source, read_entries
-from amplifier_module_hook_shell._matcher import ALIASES
-from amplifier_module_hook_shell._moments import MOMENTS
+from amplifier_module_hook_shell.answer import read_answer
+from amplifier_module_hook_shell.config import ShellHooksConfig
+from amplifier_module_hook_shell.entry import Source, read_entries
+from amplifier_module_hook_shell.hook_events import MOMENTS
+from amplifier_module_hook_shell.matcher import ALIASES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")

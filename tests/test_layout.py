@@ -97,16 +97,54 @@ def test_an_outward_import_is_noticed(tmp_path: Path) -> None:
     assert "amplifier_core -> amplifier_foundation" in done.stdout
 
 
+def _lists_of_modules(workspace: dict[str, Any]) -> list[tuple[str, set[str], str]]:
+    """Return the lists of modules in `pyproject.toml`: where each is, what it has, and how it writes a module."""
+    linter = workspace["tool"]["importlinter"]
+    contracts = {contract["id"]: contract for contract in linter["contracts"]}
+    package, project = "amplifier_module_{package}", "amplifier-module-{id}"
+    sources = {f"{name} = {{ workspace = true }}" for name in workspace["tool"]["uv"]["sources"]}
+    return [
+        ("[project] dependencies", set(workspace["project"]["dependencies"]), f"{project}=={VERSION}"),
+        ("[tool.uv.sources]", sources, f"{project} = {{{{ workspace = true }}}}"),
+        ("[tool.mypy] packages", set(workspace["tool"]["mypy"]["packages"]), package),
+        ("[tool.importlinter] root_packages", set(linter["root_packages"]), package),
+        ("the import contract 'modules', modules", set(contracts["modules"]["modules"]), package),
+        ("the import contract 'drivers', source_modules", set(contracts["drivers"]["source_modules"]), package),
+    ]
+
+
+def _mistakes(workspace: dict[str, Any], ids: list[str]) -> list[str]:
+    """Return what to add to the lists and what to remove, for the modules with these ids."""
+    found = []
+    for where, has, pattern in _lists_of_modules(workspace):
+        expected = {pattern.format(id=each, package=each.replace("-", "_")) for each in ids}
+        ours = {entry for entry in has if re.match(r"amplifier[-_]module[-_]", entry)}
+        found += [f"add to {where}: {entry}" for entry in sorted(expected - ours)]
+        found += [f"remove from {where}: {entry}, which has no folder" for entry in sorted(ours - expected)]
+    return found
+
+
+def test_every_module_is_in_every_list() -> None:
+    """A module in `modules/` is installed, type-checked and kept from importing others; a message says what to add."""
+    mistakes = _mistakes(WORKSPACE, [member.name for member in MODULES])
+    assert not mistakes, "pyproject.toml does not fit the folder modules/:\n" + "\n".join(mistakes)
+
+
+def test_a_new_module_is_missing_from_six_lists() -> None:
+    """A folder alone is not enough: each list is named, with the line that it lacks."""
+    mistakes = _mistakes(WORKSPACE, [*(member.name for member in MODULES), "tool-new"])
+    assert len(mistakes) == 6
+    assert f"add to [project] dependencies: amplifier-module-tool-new=={VERSION}" in mistakes
+    assert "add to [tool.mypy] packages: amplifier_module_tool_new" in mistakes
+
+
 def test_every_package_is_in_a_ring() -> None:
-    """The ring contracts name every package of the workspace: the rings, test kits outside, modules beside the kit."""
+    """The ring contract names every package of the workspace that is no module."""
     rings = {member.name.replace("-", "_") for member in MEMBERS if member.parent == ROOT}
-    modules = {f"amplifier_module_{member.name.replace('-', '_')}" for member in MODULES}
     configured = WORKSPACE["tool"]["importlinter"]
     contracts = {contract["id"]: contract for contract in configured["contracts"]}
-    assert set(configured["root_packages"]) == rings | modules
+    assert {name for name in configured["root_packages"] if not name.startswith("amplifier_module_")} == rings
     assert {name.strip() for layer in contracts["rings"]["layers"] for name in layer.split("|")} == rings
-    assert set(contracts["modules"]["modules"]) == modules
-    assert set(contracts["drivers"]["source_modules"]) == modules
 
 
 def test_every_package_is_type_checked() -> None:

@@ -22,8 +22,6 @@ EXCEPTIONS: Final = {
     "amplifier-kit/amplifier_kit/guard/sandbox/mount_check.py": "runs alone, first in the sandbox; becomes the command",
     "amplifier-testing/amplifier_testing/llm/llama.py": "a server for tests, which no session starts",
     "amplifier-app-cli/amplifier_app_cli/ui/streams.py": "becomes itself again, with UTF-8; nothing else is run",
-    "modules/tool-search/amplifier_module_tool_search/launch.py": "runs alone, and starts ripgrep before it "
-    "imports anything, by the path and with the arguments that the tool has chosen",
 }
 #: Folders with programs of their own kind.
 EXCEPTED_FOLDERS: Final = {

@@ -274,6 +274,19 @@ def test_the_config_reference_is_fresh(tmp_path: Path, monkeypatch: pytest.Monke
     assert config.main() == 1
 
 
+def test_the_table_of_modules_is_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has every module with the description of its package; `--check` notices an old page."""
+    table = _load("make_module_table")
+    assert table.PAGE.read_text(encoding="utf-8") == table.page(), "run `make reference`"
+    for module in ROOT.glob("modules/*/pyproject.toml"):
+        assert f"| [{module.parent.name}](" in table.page()
+    monkeypatch.setattr(table, "ROOT", tmp_path)
+    monkeypatch.setattr(table, "PAGE", tmp_path / "README.md")
+    assert table.main(["--check"]) == 1
+    assert table.main([]) == 0
+    assert table.main(["--check"]) == 0
+
+
 def test_every_command_has_examples() -> None:
     """Each command shows how it is used; one that has two places shows it for one of them."""
     for context in reference.commands(reference.AMPLIFIER):

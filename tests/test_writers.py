@@ -83,11 +83,10 @@ ALLOWED: Final = {
     "amplifier-digital-twin/amplifier_digital_twin/services/wheels.py": _UNIVERSE,
     "amplifier-digital-twin/amplifier_digital_twin/services/working_tree.py": _UNIVERSE,
     "amplifier-digital-twin/amplifier_digital_twin/state.py": _LOCK,
-    "modules/hook-shell/amplifier_module_hook_shell/_command.py": _ELSEWHERE,
-    "modules/hook-shell/amplifier_module_hook_shell/_surroundings.py": _ELSEWHERE,
-    "modules/tool-bash/amplifier_module_tool_bash/_output.py": "output of commands, through RedactingStream",
+    "modules/hook-shell/amplifier_module_hook_shell/command.py": _ELSEWHERE,
+    "modules/hook-shell/amplifier_module_hook_shell/environment.py": _ELSEWHERE,
+    "modules/tool-bash/amplifier_module_tool_bash/output.py": "output of commands, through RedactingStream",
     "modules/tool-mcp/amplifier_module_tool_mcp/process.py": _ELSEWHERE,
-    "modules/tool-search/amplifier_module_tool_search/engine.py": _STREAMS,
 }
 
 #: Ways of the standard library to bring bytes to a disk, by what is called.

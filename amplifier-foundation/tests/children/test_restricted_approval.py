@@ -13,9 +13,9 @@ from amplifier_core.testing import create_test_coordinator
 from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.children.restrictions import tighten_approval
 from amplifier_foundation.settings.variables import expand
-from amplifier_module_hooks_approval._config import ApprovalConfig
-from amplifier_module_hooks_approval._policy import ApprovalPolicy
-from amplifier_module_hooks_approval._rules import read_rules
+from amplifier_module_hooks_approval.config import ApprovalConfig
+from amplifier_module_hooks_approval.policy import ApprovalPolicy
+from amplifier_module_hooks_approval.rules import read_rules
 
 _STRICTNESS: Final = ("allow", None, "ask", "deny")
 _ACTIONS: Final[list[tuple[str, dict[str, Any]]]] = [

@@ -12,7 +12,7 @@ from amplifier_foundation.children.errors import AgentUnusableError
 from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.children.restrictions import GUARDS, restrict
 from amplifier_kit.config import read_config
-from amplifier_module_hooks_logging._config import LogConfig
+from amplifier_module_hooks_logging.config import LogConfig
 from amplifier_module_hooks_redaction.config import RedactionConfig
 
 _SHELL: dict[str, Any] = {

@@ -14,7 +14,7 @@ from amplifier_kit.engine.context.base import BaseContext
 from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
 from amplifier_kit.guard.control_files import refuse_control_file
 from amplifier_kit.guard.files.configured_file import denied_to_model, project_of
-from amplifier_module_context_persistent.masking import mask_for, masked_count
+from amplifier_module_context_persistent.mask import mask_for, masked_count
 from amplifier_module_context_persistent.memory import memory_messages
 from amplifier_module_context_persistent.places import transcript_path, working_dir
 from amplifier_module_context_persistent.transcript import Transcript

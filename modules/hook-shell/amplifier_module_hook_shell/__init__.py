@@ -8,11 +8,11 @@ from typing import Any, Final
 from amplifier_core.events import PROVIDER_REQUEST
 from amplifier_kit.config import read_config
 from amplifier_kit.guard.authorization import kernel_has_policies
-from amplifier_module_hook_shell._config import ShellHooksConfig
-from amplifier_module_hook_shell._library import CAPABILITY
-from amplifier_module_hook_shell._moments import HEARD, MOMENTS
-from amplifier_module_hook_shell._reports import EVENTS, NAME
-from amplifier_module_hook_shell._shell_hooks import ShellHooks
+from amplifier_module_hook_shell.config import ShellHooksConfig
+from amplifier_module_hook_shell.hook_events import HEARD, MOMENTS
+from amplifier_module_hook_shell.reports import EVENTS, NAME
+from amplifier_module_hook_shell.session_hooks import CAPABILITY
+from amplifier_module_hook_shell.shell_hooks import ShellHooks
 
 __amplifier_module_type__ = "hook"
 CONFIG: Final = ShellHooksConfig

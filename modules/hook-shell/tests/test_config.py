@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import read_config
-from amplifier_module_hook_shell._config import ShellHooksConfig
+from amplifier_module_hook_shell.config import ShellHooksConfig
 
 
 def test_nothing_is_needed() -> None:

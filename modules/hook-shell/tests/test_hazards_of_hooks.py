@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_hook_shell._matcher import Matcher, MatcherError
+from amplifier_module_hook_shell.matcher import Matcher, MatcherError
 
 Group = Callable[..., list[dict[str, Any]]]
 LOG = 'echo ran >>"$AMPLIFIER_PROJECT_DIR/log"'

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import wait_for
-from amplifier_module_hook_shell import _shell_hooks
+from amplifier_module_hook_shell import shell_hooks as shell_hooks_module
 
 Group = Callable[..., list[dict[str, Any]]]
 
@@ -114,8 +114,8 @@ async def test_hook_hang_stays_within_the_time_of_handlers(
 ) -> None:
     """Hooks that together want more than the session gives a handler are cut off, and what waits is refused."""
     # Half of the 1,000 seconds of a handler are kept in reserve, and all clocks of this process jump.
-    monkeypatch.setattr(_shell_hooks, "_RESERVE_SHARE", 0.5)
-    monkeypatch.setattr(_shell_hooks, "_RESERVE_MOST", 500.0)
+    monkeypatch.setattr(shell_hooks_module, "_RESERVE_SHARE", 0.5)
+    monkeypatch.setattr(shell_hooks_module, "_RESERVE_MOST", 500.0)
     skipped, real = list[int](), time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: real() + sum(skipped))
     first, second = "touch first; until [ -e go ]; do sleep 0.01; done", "touch second; sleep 6000"

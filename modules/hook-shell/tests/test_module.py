@@ -11,7 +11,7 @@ from amplifier_core import HookRegistry
 from amplifier_core.validation.behavioral import HookBehaviorTests
 from amplifier_core.validation.structural import HookStructuralTests
 from amplifier_module_hook_shell import mount
-from amplifier_module_hook_shell._shell_hooks import ShellHooks
+from amplifier_module_hook_shell.shell_hooks import ShellHooks
 
 
 class TestStructure(HookStructuralTests):

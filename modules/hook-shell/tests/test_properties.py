@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amplifier_module_hook_shell._answer import Answer, AnswerError, read_answer
-from amplifier_module_hook_shell._entry import Hook, Source, read_entries
-from amplifier_module_hook_shell._matcher import Matcher, MatcherError
-from amplifier_module_hook_shell._moments import MOMENTS, Moment
-from amplifier_module_hook_shell._rounds import MOST_ROUNDS, Rounds, Verdict
+from amplifier_module_hook_shell.answer import Answer, AnswerError, read_answer
+from amplifier_module_hook_shell.entry import Hook, Source, read_entries
+from amplifier_module_hook_shell.hook_events import MOMENTS, Moment
+from amplifier_module_hook_shell.matcher import Matcher, MatcherError
+from amplifier_module_hook_shell.verdict import MOST_ROUNDS, Rounds, Verdict
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from amplifier_module_hook_shell._config import ShellHooksConfig
-from amplifier_module_hook_shell._moments import MOMENTS
-from amplifier_module_hook_shell._reports import EVENTS
+from amplifier_module_hook_shell.config import ShellHooksConfig
+from amplifier_module_hook_shell.hook_events import MOMENTS
+from amplifier_module_hook_shell.reports import EVENTS
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, TOOL_PRE
 from amplifier_kit.guard.authorization import kernel_has_policies
-from amplifier_module_hooks_approval._config import ApprovalConfig
-from amplifier_module_hooks_approval._gate import NAME, ToolGate
-from amplifier_module_hooks_approval._policy import MODULE, ApprovalPolicy
-from amplifier_module_hooks_approval._provider import ProviderClient
-from amplifier_module_hooks_approval._rules import read_rules
+from amplifier_module_hooks_approval.config import ApprovalConfig
+from amplifier_module_hooks_approval.gate import NAME, ToolGate
+from amplifier_module_hooks_approval.policy import MODULE, ApprovalPolicy
+from amplifier_module_hooks_approval.provider import ProviderClient
+from amplifier_module_hooks_approval.rules import read_rules
 
 __amplifier_module_type__ = "hook"
 CONFIG: Final = ApprovalConfig
@@ -83,7 +83,7 @@ def _register_gate(coordinator: Any, gate: ToolGate) -> list[Callable[[], None]]
 
 def _register_policy(coordinator: Any, policy: ApprovalPolicy, provider: ProviderClient) -> list[Callable[[], None]]:
     """Register the policy with the kernel, and let the provider answer its requests."""
-    from amplifier_module_hooks_approval._bridge import KernelBridge, add_published_keys
+    from amplifier_module_hooks_approval.bridge import KernelBridge, add_published_keys
 
     bridge = KernelBridge(coordinator, provider)
     coordinator.register_capability(REGISTER_PROVIDER, bridge.register_provider)

@@ -214,7 +214,7 @@ async def run_call(
         older.tools = tools(outcome.ran)
         with (
             patch("amplifier_module_hooks_approval.kernel_has_policies", lambda: False),
-            patch("amplifier_module_hooks_approval._gate.kernel_has_policies", lambda: False),
+            patch("amplifier_module_hooks_approval.gate.kernel_has_policies", lambda: False),
         ):
             await mount(older, config)
             listen(older)

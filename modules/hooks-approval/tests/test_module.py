@@ -9,7 +9,8 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 from amplifier_core.validation.behavioral import HookBehaviorTests
 from amplifier_core.validation.structural import HookStructuralTests
-from amplifier_module_hooks_approval import _rules, mount
+from amplifier_module_hooks_approval import mount
+from amplifier_module_hooks_approval import rules as rules_module
 
 
 class TestStructure(HookStructuralTests):
@@ -64,7 +65,7 @@ async def test_rules_that_cannot_be_read_at_all_deny_everything(monkeypatch: pyt
         raise ImportError("no grammar")
 
     monkeypatch.setattr("amplifier_module_hooks_approval.read_rules", fail)
-    assert _rules.read_rules is not fail
+    assert rules_module.read_rules is not fail
     coordinator: MockCoordinator = MockCoordinator()
     await mount(coordinator, {})
     decided = await coordinator.authorize("filesystem.read", {"tool_name": "look", "tool_input": {}})

@@ -147,7 +147,7 @@ async def test_a_judgement_that_fails_is_a_no(
     def fail(*_: Any) -> Any:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("amplifier_module_hooks_approval._policy.ApprovalPolicy.judge", fail)
+    monkeypatch.setattr("amplifier_module_hooks_approval.policy.ApprovalPolicy.judge", fail)
     outcome = await run(world, {}, [("look", {})], person=person(yes), policies=(allow,))
     assert outcome.ran == []
     assert "oops" in outcome.said

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from amplifier_core import ApprovalResponse
-from amplifier_module_hooks_approval._config import ApprovalConfig
+from amplifier_module_hooks_approval.config import ApprovalConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_hooks_approval._config import DEFAULT_RULES
-from amplifier_module_hooks_approval._rules import VERDICTS, read_rules
+from amplifier_module_hooks_approval.config import DEFAULT_RULES
+from amplifier_module_hooks_approval.rules import VERDICTS, read_rules
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ async def test_a_provider_that_will_not_stop_does_not_hold_the_session(
     """One that ignores its cancellation is left behind."""
     import asyncio
 
-    monkeypatch.setattr("amplifier_module_hooks_approval._provider._GRACE", 0.01)
+    monkeypatch.setattr("amplifier_module_hooks_approval.provider._GRACE", 0.01)
     released = asyncio.Event()
 
     class Stubborn:

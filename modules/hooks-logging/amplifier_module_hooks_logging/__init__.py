@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from amplifier_kit.config import read_config
-from amplifier_module_hooks_logging._config import LogConfig
-from amplifier_module_hooks_logging._recorder import Recorder
+from amplifier_module_hooks_logging.config import LogConfig
+from amplifier_module_hooks_logging.recorder import Recorder
 
 __amplifier_module_type__ = "hook"
 CONFIG: Final = LogConfig

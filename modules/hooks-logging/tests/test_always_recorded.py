@@ -15,7 +15,7 @@ from amplifier_core.testing import MockCoordinator
 from amplifier_kit.log.open_work import TRACKED
 from amplifier_kit.log.reader import read_log
 from amplifier_module_hooks_logging import mount, on_session_ready
-from amplifier_module_hooks_logging._config import ALWAYS_RECORDED, is_always_recorded
+from amplifier_module_hooks_logging.config import ALWAYS_RECORDED, is_always_recorded
 
 Plan = Callable[..., dict[str, Any]]
 

@@ -9,7 +9,7 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.config import read_config
 from amplifier_module_hooks_logging import SETUP, mount
-from amplifier_module_hooks_logging._config import EXCLUDED, LogConfig
+from amplifier_module_hooks_logging.config import EXCLUDED, LogConfig
 
 
 @pytest.mark.parametrize("config", [None, {}, {"priority": None, "exclude_events": None, "unknown": 1}])

@@ -13,7 +13,7 @@ import yaml
 from amplifier_core import AmplifierSession
 from amplifier_kit.config import config_keys
 from amplifier_kit.log.reader import read_log
-from amplifier_module_hooks_logging._config import LogConfig
+from amplifier_module_hooks_logging.config import LogConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_REQUEST
 from amplifier_kit.config import read_config
-from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._status_context import NAME, StatusContext
+from amplifier_module_hooks_status_context.config import StatusConfig
+from amplifier_module_hooks_status_context.status_context import NAME, StatusContext
 
 __amplifier_module_type__ = "hook"
 CONFIG: Final = StatusConfig

@@ -15,10 +15,11 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_kit.guard.processes.launch import open_process_with_protocol
-from amplifier_module_hooks_status_context import _command, mount
-from amplifier_module_hooks_status_context._command import OUTPUT_LIMIT, Git
-from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._repository import repository_lines
+from amplifier_module_hooks_status_context import command as command_module
+from amplifier_module_hooks_status_context import mount
+from amplifier_module_hooks_status_context.command import OUTPUT_LIMIT, Git
+from amplifier_module_hooks_status_context.config import StatusConfig
+from amplifier_module_hooks_status_context.repository import repository_lines
 
 #: git hangs, and has started somebody else who hangs too.
 HANGING = "echo $$ > pid.new; sleep 1000 & echo $! >> pid.new; mv pid.new pids; wait\n"
@@ -93,7 +94,7 @@ async def test_a_handler_may_be_cancelled_while_git_starts(
         begun.set()
         return await open_process_with_protocol(*arguments, **options)
 
-    monkeypatch.setattr(_command, "open_process_with_protocol", start)
+    monkeypatch.setattr(command_module, "open_process_with_protocol", start)
     asking = asyncio.create_task(repository_lines(str(repository.path), StatusConfig(git_timeout=1000)))
     await begun.wait()
     for _ in range(steps):

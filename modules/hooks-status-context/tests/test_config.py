@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import read_config
-from amplifier_module_hooks_status_context._config import StatusConfig
+from amplifier_module_hooks_status_context.config import StatusConfig
 
 
 @pytest.mark.parametrize("config", [None, {}])

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._repository import repository_lines
+from amplifier_module_hooks_status_context.config import StatusConfig
+from amplifier_module_hooks_status_context.repository import repository_lines
 
 Plant = Callable[[Any, str], None]
 SECRET = "Merge with the competitor"

@@ -14,9 +14,9 @@ from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.sandbox import Sandbox
 from amplifier_module_hooks_status_context import mount
-from amplifier_module_hooks_status_context._command import Git
-from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._repository import repository_lines
+from amplifier_module_hooks_status_context.command import Git
+from amplifier_module_hooks_status_context.config import StatusConfig
+from amplifier_module_hooks_status_context.repository import repository_lines
 
 
 @pytest.fixture(params=["sandboxed", "free"])

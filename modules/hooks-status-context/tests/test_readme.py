@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from amplifier_kit.config import config_keys
-from amplifier_module_hooks_status_context._config import StatusConfig
+from amplifier_module_hooks_status_context.config import StatusConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._repository import repository_lines
+from amplifier_module_hooks_status_context.config import StatusConfig
+from amplifier_module_hooks_status_context.repository import repository_lines
 
 
 async def described(repository: Any, **config: Any) -> list[str]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._status import (
+from amplifier_module_hooks_status_context.config import StatusConfig
+from amplifier_module_hooks_status_context.status import (
     TIER1,
     TIER2,
     Change,

@@ -14,8 +14,8 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_hooks_status_context import mount
-from amplifier_module_hooks_status_context._config import StatusConfig
-from amplifier_module_hooks_status_context._status_context import StatusContext
+from amplifier_module_hooks_status_context.config import StatusConfig
+from amplifier_module_hooks_status_context.status_context import StatusContext
 
 #: Real git on a busy machine may take its time; only the tests about the deadline want a short one.
 PATIENT = {"git_timeout": 60}

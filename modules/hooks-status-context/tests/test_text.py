@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_hooks_status_context._text import one_line
+from amplifier_module_hooks_status_context.text import one_line
 
 PARTS = st.one_of(st.text(), st.sampled_from(["<", "/", " ", "\n", "system-reminder", "SYSTEM-REMINDER>"]))
 

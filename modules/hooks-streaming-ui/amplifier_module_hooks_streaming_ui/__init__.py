@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amplifier_kit.config import read_config
-from amplifier_module_hooks_streaming_ui._config import UiConfig
-from amplifier_module_hooks_streaming_ui._ui import NAME, StreamingUI
+from amplifier_module_hooks_streaming_ui.config import UiConfig
+from amplifier_module_hooks_streaming_ui.ui import NAME, StreamingUI
 
 __amplifier_module_type__ = "hook"
 CONFIG: Final = UiConfig

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import read_config
-from amplifier_module_hooks_streaming_ui._config import UiConfig, UiSection
+from amplifier_module_hooks_streaming_ui.config import UiConfig, UiSection
 
 
 @pytest.mark.parametrize("config", [None, {}, {"ui": None}, {"ui": {}}, {"ui": {"show_token_usage": None}}], ids=str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_hooks_streaming_ui._line_buffer import LineBuffer
+from amplifier_module_hooks_streaming_ui.line_buffer import LineBuffer
 
 PIECES = st.lists(st.text("ab \t\n", max_size=30), max_size=20)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_hooks_streaming_ui._plain import plain
+from amplifier_module_hooks_streaming_ui.plain import plain
 
 SCRAPS = st.sampled_from(
     ["\x1b", "\x9b", "[", "]", "0;", "\x07", "\\", "31m", "P", "\x9c", "\x90", "\n", "\r", "\u202e"]

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from amplifier_kit.config import config_keys
-from amplifier_module_hooks_streaming_ui._config import UiConfig
+from amplifier_module_hooks_streaming_ui.config import UiConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

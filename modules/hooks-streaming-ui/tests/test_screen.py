@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_hooks_streaming_ui import mount
-from amplifier_module_hooks_streaming_ui._screen import Line, Screen
+from amplifier_module_hooks_streaming_ui.screen import Line, Screen
 
 #: Clear the screen, change the title, write to the clipboard, paint red, hide what follows.
 HOSTILE = "a\x1b[2J\x1b]0;owned\x07\x1b]52;c;ZXZpbA==\x1b\\\x9b31mb\x1bP+q\x1b\\\x08\x00\u202ec"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_hooks_streaming_ui._usage import usage_text
+from amplifier_module_hooks_streaming_ui.usage import usage_text
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_REQUEST, TOOL_POST
 from amplifier_kit.config import read_config
-from amplifier_module_hooks_todo_reminder._config import ReminderConfig
-from amplifier_module_hooks_todo_reminder._reminder import NAME, TodoReminder
+from amplifier_module_hooks_todo_reminder.config import ReminderConfig
+from amplifier_module_hooks_todo_reminder.reminder import NAME, TodoReminder
 
 __amplifier_module_type__ = "hook"
 CONFIG: Final = ReminderConfig

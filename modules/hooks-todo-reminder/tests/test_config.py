@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import read_config
-from amplifier_module_hooks_todo_reminder._config import ReminderConfig
+from amplifier_module_hooks_todo_reminder.config import ReminderConfig
 
 
 @pytest.mark.parametrize("config", [None, {}, {"inject_role": None, "priority": None, "recent_tool_threshold": None}])

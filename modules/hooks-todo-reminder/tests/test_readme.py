@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from amplifier_kit.config import config_keys
-from amplifier_module_hooks_todo_reminder._config import ReminderConfig
+from amplifier_module_hooks_todo_reminder.config import ReminderConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

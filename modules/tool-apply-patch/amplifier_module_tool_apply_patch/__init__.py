@@ -8,7 +8,7 @@ from pydantic import Field
 
 from amplifier_kit.config import read_config
 from amplifier_kit.guard.files.workspace import FileAccess, FileConfig, Workspace
-from amplifier_module_tool_apply_patch._tool import APPLIED, ApplyPatch, Engine
+from amplifier_module_tool_apply_patch.tool import APPLIED, ApplyPatch, Engine
 
 __amplifier_module_type__ = "tool"
 __all__ = ["CONFIG", "PatchConfig", "mount"]

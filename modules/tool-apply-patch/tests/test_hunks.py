@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from amplifier_kit.guard.files.place import FileError
 from amplifier_kit.guard.files.text import decode
-from amplifier_module_tool_apply_patch._hunks import patched
-from amplifier_module_tool_apply_patch._patch import parse_diff
+from amplifier_module_tool_apply_patch.hunks import patched
+from amplifier_module_tool_apply_patch.patch import parse_diff
 
 
 def _applied(text: str, *diff: str) -> str:

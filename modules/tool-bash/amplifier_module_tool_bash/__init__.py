@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from amplifier_kit.config import read_config
-from amplifier_module_tool_bash._config import BashConfig
-from amplifier_module_tool_bash._tool import EVENTS, BashTool
+from amplifier_module_tool_bash.config import BashConfig
+from amplifier_module_tool_bash.tool import EVENTS, BashTool
 
 __amplifier_module_type__ = "tool"
 CONFIG: Final = BashConfig

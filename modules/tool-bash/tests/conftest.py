@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.config import read_config
 from amplifier_module_tool_bash import BashTool
-from amplifier_module_tool_bash._config import BashConfig
+from amplifier_module_tool_bash.config import BashConfig
 
 MakeTool = Callable[..., BashTool]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.config import read_config
-from amplifier_module_tool_bash._config import BashConfig
+from amplifier_module_tool_bash.config import BashConfig
 
 
 def test_published_keys() -> None:

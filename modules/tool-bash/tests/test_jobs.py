@@ -12,7 +12,7 @@ import pytest
 
 from amplifier_core.testing import wait_for
 from amplifier_module_tool_bash import BashTool, mount
-from amplifier_module_tool_bash._jobs import MOST_JOBS
+from amplifier_module_tool_bash.jobs import MOST_JOBS
 
 MakeTool = Callable[..., BashTool]
 Naps = Callable[[], list[int]]
@@ -144,7 +144,7 @@ async def test_an_unknown_job(tool: BashTool, nap: str) -> None:
 async def test_too_many_jobs(tool: BashTool, nap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is a limit, and an ended job makes room."""
     assert MOST_JOBS == 32
-    monkeypatch.setattr("amplifier_module_tool_bash._tool.MOST_JOBS", 2)
+    monkeypatch.setattr("amplifier_module_tool_bash.tool.MOST_JOBS", 2)
     first = await _started(tool, nap)
     await _started(tool, nap)
     result = await tool.execute({"command": nap, "run_in_background": True})

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_module_tool_bash._output import OutputFolder, SavedOutput
+from amplifier_module_tool_bash.output import OutputFolder, SavedOutput
 
 TOKEN = "ghp_" + "Q7w8E9r0T1" * 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from amplifier_module_tool_bash._output import OutputFolder
+from amplifier_module_tool_bash.output import OutputFolder
 
 
 def _fill(folder: OutputFolder, size: int, age: int, *, is_open: bool = False) -> Path:

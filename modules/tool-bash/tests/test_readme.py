@@ -11,7 +11,7 @@ import yaml
 
 from amplifier_kit.config import config_keys
 from amplifier_module_tool_bash import mount
-from amplifier_module_tool_bash._config import PROFILES, BashConfig
+from amplifier_module_tool_bash.config import PROFILES, BashConfig
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

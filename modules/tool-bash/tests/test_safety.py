@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from amplifier_kit.config import read_config
 from amplifier_module_tool_bash import BashTool
-from amplifier_module_tool_bash._config import PROFILES, BashConfig
-from amplifier_module_tool_bash._safety import Safety
+from amplifier_module_tool_bash.config import PROFILES, BashConfig
+from amplifier_module_tool_bash.safety import Safety
 
 ROOT = ["rm -rf /", "rm -fr /", "rm -r -f /", "rm -f -r /*", "rm --recursive --force /", "rm -rf //", "rm -rf /./"]
 BOMB = [":(){ :|:& };:", ":(){:|:&};:", "bomb() { bomb | bomb & }; bomb"]
@@ -37,7 +37,9 @@ PLACES = [
     *("if true; then CMD; fi", "while CMD; do :; done", "A=1 CMD", "env A=1 CMD", "nohup CMD", "timeout 5 CMD"),
     *("bash -c 'CMD'", "sh -xc 'CMD'", "eval 'CMD'", "bash <<E\nCMD\nE", "cat <<E\n$(CMD)\nE", "diff <(CMD) x"),
     *("true # comment\nCMD", "tr\\\nue; CMD", "f() { CMD; }; f", "xargs -n 1 CMD", "command CMD", "time CMD"),
-    *("echo $(echo $(CMD))", "function g { CMD; }"),
+    *("echo $(echo $(CMD))", "function g { CMD; }", "find . -exec CMD {} +", "watch CMD", "timeout -k 1 --fore 5 CMD"),
+    *("env -u A CMD", "nice -n 5 CMD", "ionice -c3 CMD", "taskset 1 CMD", "unbuffer CMD", "coproc CMD"),
+    *("bash --rcfile x -c 'CMD'", "bash -s <<E\nCMD\nE", "trap 'CMD' EXIT", "xargs -P 4 -I {} CMD"),
 ]
 #: A command in every place where its own quotes do not end the ones around it.
 FOUND = [
@@ -76,7 +78,14 @@ HARMLESS = [
         "summary -x",
     ),
     *("awk '{print $1}' f | sort", "for f in *; do echo $f; done", "f() { g | h; }; f", "echo \\; sudo", "x='a;sudo'"),
-    "cat <<E > notes\nsudo apt install\nE",
+    *(
+        "cat <<E > notes\nsudo apt install\nE",
+        "command -v sudo",
+        "man sudo",
+        "docker exec c sudo ls",
+        "find . -name sudo",
+    ),
+    "cat > app.py <<'E'\n" + "print('`sudo`', (1))\nsudo = 1\n" * 900 + "E",
 ]
 
 

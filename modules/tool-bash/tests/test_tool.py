@@ -14,7 +14,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_module_tool_bash import BashTool
-from amplifier_module_tool_bash._config import BashConfig
+from amplifier_module_tool_bash.config import BashConfig
 
 MakeTool = Callable[..., BashTool]
 Naps = Callable[[], list[int]]
@@ -266,7 +266,7 @@ async def test_max_concurrent(make_tool: MakeTool, tmp_path: Path) -> None:
 
 async def test_no_shell(tool: BashTool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without bash nothing can be run, and the result says so."""
-    monkeypatch.setattr("amplifier_module_tool_bash._tool._SHELL", str(tmp_path / "no-bash"))
+    monkeypatch.setattr("amplifier_module_tool_bash.tool._SHELL", str(tmp_path / "no-bash"))
     monkeypatch.setenv("PATH", str(tmp_path))
     result = await tool.execute({"command": "true"})
     assert result.error is not None

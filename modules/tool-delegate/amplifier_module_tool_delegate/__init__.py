@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from amplifier_kit.config import read_config
-from amplifier_module_tool_delegate._config import DelegateConfig
-from amplifier_module_tool_delegate._tool import EVENTS, DelegateTool
+from amplifier_module_tool_delegate.config import DelegateConfig
+from amplifier_module_tool_delegate.tool import EVENTS, DelegateTool
 
 __amplifier_module_type__ = "tool"
 CONFIG: Final = DelegateConfig

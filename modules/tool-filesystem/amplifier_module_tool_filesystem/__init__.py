@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from amplifier_kit.config import read_config
 from amplifier_kit.guard.files.workspace import FileAccess, FileConfig, Workspace
-from amplifier_module_tool_filesystem._edit import EditFile
-from amplifier_module_tool_filesystem._read import ReadFile
-from amplifier_module_tool_filesystem._write import WriteFile
+from amplifier_module_tool_filesystem.edit import EditFile
+from amplifier_module_tool_filesystem.read import ReadFile
+from amplifier_module_tool_filesystem.write import WriteFile
 
 __amplifier_module_type__ = "tool"
 CONFIG: Final = FileConfig

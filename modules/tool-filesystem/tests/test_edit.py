@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from amplifier_kit.guard.files.place import FileError
 from amplifier_kit.guard.files.text import decode, encode
-from amplifier_module_tool_filesystem import _matching
-from amplifier_module_tool_filesystem._matching import edit
+from amplifier_module_tool_filesystem import match as match_module
+from amplifier_module_tool_filesystem.match import edit
 
 
 async def test_one_place(desk: Any, project: Path) -> None:
@@ -219,7 +219,7 @@ def test_replacing_in_one_go_is_replacing_one_by_one(text: str, old: str, new: s
     for is_at_once in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not is_at_once:
-                patch.setattr(_matching, "_everywhere", lambda *_: None)
+                patch.setattr(match_module, "_everywhere", lambda *_: None)
             try:
                 outcomes.append(edit(source, "f", old, new, replace_all=True))
             except FileError as error:

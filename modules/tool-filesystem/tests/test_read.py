@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_tool_filesystem import _lines
-from amplifier_module_tool_filesystem._lines import read_window
+from amplifier_module_tool_filesystem import lines as lines_module
+from amplifier_module_tool_filesystem.lines import read_window
 
 
 async def test_numbered_lines(desk: Any, project: Path) -> None:
@@ -70,7 +70,7 @@ async def test_many_short_lines_are_cut(desk: Any, project: Path, line: str) -> 
     """The bound counts the numbers of lines too: a million empty lines are no way around it."""
     (project / "a.txt").write_text(f"{line}\n" * 1_000_000, encoding="utf-8")
     result = await desk.done("read_file", file_path="a.txt", limit=10**9)
-    assert len(result["content"]) <= _lines.MOST_CHARACTERS
+    assert len(result["content"]) <= lines_module.MOST_CHARACTERS
     assert result["total_lines"] == 1_000_000
     following = result["lines_read"] + 1
     assert f"offset {following}" in result["warning"]
@@ -80,7 +80,7 @@ async def test_many_short_lines_are_cut(desk: Any, project: Path, line: str) -> 
 
 async def test_huge_files_are_bounded(desk: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of many gigabytes is looked at only in part, and that is said."""
-    monkeypatch.setattr(_lines, "MOST_BYTES", 5_000_000)
+    monkeypatch.setattr(lines_module, "MOST_BYTES", 5_000_000)
     with open(project / "huge", "wb") as file:
         file.write(b"line\n" * 2_000_000)
         file.truncate(1 << 40)
@@ -194,8 +194,8 @@ def test_windows_are_what_lines_are(
     path = tmp_path_factory.getbasetemp() / "window.txt"
     path.write_bytes(text.encode())
     with pytest.MonkeyPatch.context() as patch, open(path, "rb") as file:
-        patch.setattr(_lines, "_CHUNK", chunk)
-        patch.setattr(_lines, "SAMPLE", max(path.read_bytes().find(b"\n") + 1, 1) if "\n" in text else 1 << 16)
+        patch.setattr(lines_module, "_CHUNK", chunk)
+        patch.setattr(lines_module, "SAMPLE", max(path.read_bytes().find(b"\n") + 1, 1) if "\n" in text else 1 << 16)
         window = read_window(file, "f", offset, limit, threading.Event())
     if "\n" in text or "\r" not in text:
         lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []

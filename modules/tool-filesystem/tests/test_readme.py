@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from amplifier_kit.guard.files.workspace import FileConfig
-from amplifier_module_tool_filesystem import _folder, _lines
+from amplifier_module_tool_filesystem import folder as folder_module
+from amplifier_module_tool_filesystem import lines as lines_module
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -30,10 +31,10 @@ def test_the_tables_are_complete() -> None:
     """Every config key has its row, and the bounds are those of the code."""
     keys = re.findall(r"^\| `(\w+)` \| [^|`]+ \| [^|]+ \|$", README, flags=re.MULTILINE)
     assert set(keys) == FileConfig.model_fields.keys()
-    for bound in (_lines.LONGEST_LINE, _folder.MOST_LISTED):
+    for bound in (lines_module.LONGEST_LINE, folder_module.MOST_LISTED):
         assert f"{bound} " in README
-    assert f"{_lines.MOST_CHARACTERS:,} characters" in README
-    assert f"{_lines.MOST_BYTES // 2**20} MiB" in README
+    assert f"{lines_module.MOST_CHARACTERS:,} characters" in README
+    assert f"{lines_module.MOST_BYTES // 2**20} MiB" in README
 
 
 async def test_the_tools_are_those_of_the_table(desk: Any) -> None:

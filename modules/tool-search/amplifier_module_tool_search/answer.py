@@ -1,4 +1,4 @@
-"""Make the result of a grep from the findings: the requested part, in order and of bounded size."""
+"""Make the result of a grep from what was found: the requested part, in order and of bounded size."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from amplifier_module_tool_search.calls import GrepCall
-from amplifier_module_tool_search.findings import Entry, Findings, count_entries, entries
+from amplifier_module_tool_search.output import Entry, Output, count_entries, entries
 from amplifier_module_tool_search.place import Place
 
 #: The most characters of an answer, and of a line in it.
-MOST_CHARACTERS: Final = 256 * 1024
-LONGEST_LINE: Final = 2000
-TOO_MUCH: Final = f"the answer would be longer than {MOST_CHARACTERS:,} characters: use offset, or narrow the search"
+MAX_CHARACTERS: Final = 256 * 1024
+MAX_LINE: Final = 2000
+TOO_MUCH: Final = f"the answer would be longer than {MAX_CHARACTERS:,} characters: use offset, or narrow the search"
 
 
 class Answer:
@@ -21,39 +21,39 @@ class Answer:
     def __init__(self, call: GrepCall, place: Place) -> None:
         self._call = call
         self._place = place
-        self._room = MOST_CHARACTERS
-        #: Whether findings are left out at the end.
+        self._room = MAX_CHARACTERS
+        #: Whether entries are left out at the end.
         self.is_capped = False
         self.notes: list[str] = []
 
-    def make(self, found: Findings) -> dict[str, Any]:
+    def make(self, found: Output) -> dict[str, Any]:
         """Return the result, without notes about the search itself."""
         mode = self._call.mode
         fields = {"content": self._lines, "count": self._counts}.get(mode, self._files)(found)
         return {"pattern": self._call.pattern, "output_mode": mode, **fields}
 
-    def _files(self, found: Findings) -> dict[str, Any]:
+    def _files(self, found: Output) -> dict[str, Any]:
         files = []
         for number, (path, _) in enumerate(found.in_order()):
             if self._is_wanted(number) and self._fits(shown := self._place.shown(path)):
                 files.append(shown)
         return {"total_matches": len(found.files), "matches_count": len(files), "files": files}
 
-    def _counts(self, found: Findings) -> dict[str, Any]:
+    def _counts(self, found: Output) -> dict[str, Any]:
         counts: dict[str, int] = {}
         total = 0
         for number, (path, value) in enumerate(found.in_order()):
-            count = value if isinstance(value, int) else count_entries(value, has_context=False)[0]
+            count = value if isinstance(value, int) else count_entries(value, is_multiline=self._call.multiline)[1]
             total += count
             if self._is_wanted(number) and self._fits(shown := self._place.shown(path)):
                 counts[shown] = count
         return {"total_matches": total, "matches_count": len(counts), "counts": counts}
 
-    def _lines(self, found: Findings) -> dict[str, Any]:
+    def _lines(self, found: Output) -> dict[str, Any]:
         results: list[dict[str, Any]] = []
         number = total = matches = 0
         for path, lines in found.in_order():
-            count, count_of_matches = count_entries(lines, self._has_context)
+            count, count_of_matches = count_entries(lines, is_multiline=self._call.multiline)
             total += count_of_matches
             # Parsing lines takes time, and most of very many are never shown.
             if not self.is_capped and self._has_wanted(number, count):
@@ -67,19 +67,15 @@ class Answer:
     def _wanted(self, file: str, lines: bytes, first: int) -> Iterator[Entry]:
         """Yield the lines of one file that are in the requested part and fit; the first has the number `first`."""
         for number, entry in enumerate(entries(lines), first):
-            if self._is_wanted(number) and self._fits(file + entry.text[:LONGEST_LINE]):
+            if self._is_wanted(number) and self._fits(file + entry.text[:MAX_LINE]):
                 yield entry
             elif self.is_capped:
                 return
 
-    @property
-    def _has_context(self) -> bool:
-        return bool(self._call.before or self._call.after)
-
     def _result(self, file: str, entry: Entry) -> dict[str, Any]:
         text = entry.text
-        if len(text) > LONGEST_LINE:
-            text = f"{text[:LONGEST_LINE]} [{len(text) - LONGEST_LINE:,} more characters]"
+        if len(text) > MAX_LINE:
+            text = f"{text[:MAX_LINE]} [{len(text) - MAX_LINE:,} more characters]"
         number = {"line_number": entry.number} if self._call.line_numbers else {}
         return {"file": file, **number, "content": text, **({} if entry.is_match else {"is_context": True})}
 

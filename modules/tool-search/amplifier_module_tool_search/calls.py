@@ -6,14 +6,21 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from amplifier_module_tool_search.config import GlobConfig, GrepConfig
-from amplifier_module_tool_search.errors import SearchError
-from amplifier_module_tool_search.globs import Glob, GlobError, is_plain
-from amplifier_module_tool_search.types import names_of_type
+from amplifier_module_tool_search.file_types import file_patterns, known_types
+from amplifier_module_tool_search.glob_pattern import Glob, GlobError, is_literal
 
-_LONGEST_PATTERN: Final = 10_000
+_MAX_PATTERN: Final = 10_000
 _MODES: Final = ("files_with_matches", "content", "count")
 _KINDS: Final = ("file", "dir", "any")
 _FLAGS: Final = {"true": True, "false": False}
+
+
+class SearchError(Exception):
+    """A search failed, or its result would be unreliable; the tool returns the message."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class GrepCall(NamedTuple):
@@ -51,16 +58,16 @@ class GrepCall(NamedTuple):
             line_numbers=_flag(given, "-n", True),
             before=_first(_number(given, "-B"), around, 0),
             after=_first(_number(given, "-A"), around, 0),
-            glob=parse_glob("glob", glob.removeprefix("!"), any_depth=True) if glob else None,
+            glob=_parse_glob("glob", glob.removeprefix("!"), any_depth=True) if glob else None,
             is_glob_negated=bool(glob and glob.startswith("!")),
-            names=names_of_type(name) if name else (),
+            names=_names_of_type(name) if name else (),
             multiline=_flag(given, "multiline", False),
             limit=getattr(settings.default_limits, mode) if limit is None else limit or None,
             offset=_number(given, "offset") or 0,
             include_ignored=_flag(given, "include_ignored", False),
         )
         if not call.multiline and _has_line_break(call.pattern):
-            raise SearchError("invalid_pattern", "the pattern has a line break in it, which needs multiline: true")
+            raise SearchError("invalid_pattern", "the pattern contains a line break, which needs multiline: true")
         return call
 
 
@@ -90,19 +97,27 @@ class GlobCall(NamedTuple):
             path=_joined(_text(given, "path") or "", path),
             is_path_shown=not path,
             kind=_choice(given, "type", _KINDS),
-            glob=parse_glob("pattern", rest),
-            excluded=tuple(parse_glob("exclude", one, any_depth=True) for one in exclude if one),
+            glob=_parse_glob("pattern", rest),
+            excluded=tuple(_parse_glob("exclude", one, any_depth=True) for one in exclude if one),
             include_ignored=_flag(given, "include_ignored", False),
             limit=settings.max_results,
         )
 
 
-def parse_glob(key: str, pattern: str, *, any_depth: bool = False) -> Glob:
+def _names_of_type(name: str) -> tuple[str, ...]:
+    try:
+        return file_patterns(name)
+    except KeyError:
+        known = ", ".join(known_types())
+        raise SearchError("unknown_type", f"unknown file type {name!r}; known are {known}. Or use glob.") from None
+
+
+def _parse_glob(key: str, pattern: str, *, any_depth: bool = False) -> Glob:
     """Read a glob pattern; raise SearchError."""
     try:
         return Glob.parse(pattern, any_depth=any_depth)
     except GlobError as error:
-        raise SearchError("invalid_pattern", f"{key} {pattern!r} is not a pattern: {error}") from None
+        raise SearchError("invalid_pattern", f"invalid {key} {pattern!r}: {error}") from None
 
 
 def _split_base(pattern: str) -> tuple[str, str]:
@@ -110,7 +125,7 @@ def _split_base(pattern: str) -> tuple[str, str]:
     if not pattern.startswith(("/", "~", "../")) and "/../" not in pattern:
         return "", pattern
     names = pattern.split("/")
-    place = next((number for number, name in enumerate(names) if not is_plain(name)), len(names) - 1)
+    place = next((number for number, name in enumerate(names) if not is_literal(name)), len(names) - 1)
     return "/".join(names[:place]) or "/", "/".join(names[place:]) or "*"
 
 
@@ -124,8 +139,8 @@ def _pattern(given: Mapping[str, Any]) -> str:
     pattern = given.get("pattern")
     if not isinstance(pattern, str) or not pattern:
         raise SearchError("invalid_input", "pattern is missing: it must be text that is not empty")
-    if len(pattern) > _LONGEST_PATTERN or "\0" in pattern:
-        raise SearchError("invalid_input", f"pattern must have at most {_LONGEST_PATTERN} characters, and no NUL")
+    if len(pattern) > _MAX_PATTERN or "\0" in pattern:
+        raise SearchError("invalid_input", f"pattern must have at most {_MAX_PATTERN} characters, and no NUL")
     return pattern.encode("utf-8", "replace").decode("utf-8")
 
 

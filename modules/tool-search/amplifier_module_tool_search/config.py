@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, Strict, model_validator
 
 from amplifier_kit.config import Config, Count, Paths, PathText, Seconds, expects
+from amplifier_module_tool_search.glob_pattern import Glob
 
 __all__ = ["EXCLUSIONS", "Engine", "GlobConfig", "GrepConfig", "Limits", "SearchConfig"]
 
@@ -22,13 +23,11 @@ EXCLUSIONS: Final = (
 
 
 def _folder_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    from amplifier_module_tool_search.globs import name_regex
-
     names = tuple(name.strip("/") for name in names)
     for name in names:
-        name_regex(name)
         if not name or "/" in name:
             raise ValueError(f"{name!r} is not the name of a folder")
+        Glob.parse(name)
     return names
 
 
@@ -80,13 +79,13 @@ class SearchConfig(Config):
         if type(limit) is not int or limit < 1:
             return data
         limits = dict.fromkeys(Limits.model_fields, limit)
-        grep = _filled(data.get("grep"), {"default_limits": limits})
+        grep = _fill(data.get("grep"), {"default_limits": limits})
         if isinstance(grep, dict):
-            grep["default_limits"] = _filled(grep["default_limits"], limits)
-        return {**data, "grep": grep, "glob": _filled(data.get("glob"), {"max_results": limit})}
+            grep["default_limits"] = _fill(grep["default_limits"], limits)
+        return {**data, "grep": grep, "glob": _fill(data.get("glob"), {"max_results": limit})}
 
 
-def _filled(section: Any, defaults: Mapping[str, Any]) -> Any:
+def _fill(section: Any, defaults: Mapping[str, Any]) -> Any:
     """Return a section with defaults for missing keys; anything but a section as it is."""
     if section is not None and not isinstance(section, Mapping):
         return section

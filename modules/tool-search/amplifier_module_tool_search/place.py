@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from amplifier_kit.guard.authorization import authorize
 from amplifier_kit.threads import run_stoppable
+from amplifier_module_tool_search.calls import SearchError
 from amplifier_module_tool_search.config import SearchConfig
-from amplifier_module_tool_search.errors import SearchError
 
 ACTION: Final = "filesystem.read"
 #: Seconds after which a path counts as dead, like that of a lost network share.

@@ -1,164 +1,457 @@
-"""Search the files of a tree by ourselves, or one file, in the process that does it."""
+"""Search: what the tools do when they are called. The work is done in a thread, which starts processes."""
 
 from __future__ import annotations
 
+import asyncio
+import fnmatch
+import heapq
+import json
+import logging
 import os
-import re
-import stat
 import sys
-from collections.abc import Iterator
-from errno import ENOMEM
-from typing import Any, Final
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
 
-from amplifier_module_tool_search.lines import Pattern, with_context
-from amplifier_module_tool_search.stderr import problem, say
-from amplifier_module_tool_search.walk import Hiding, Problem, Selection, Walk
+from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
+from amplifier_kit.threads import in_thread, run_stoppable
+from amplifier_module_tool_search.answer import MAX_CHARACTERS, TOO_MUCH, Answer
+from amplifier_module_tool_search.calls import GlobCall, GrepCall, SearchError
+from amplifier_module_tool_search.config import SearchConfig
+from amplifier_module_tool_search.glob_pattern import expand_braces
+from amplifier_module_tool_search.hidden import Hidden
+from amplifier_module_tool_search.output import CountOutput, LineOutput, Notes, Output, PathCount, PathOutput
+from amplifier_module_tool_search.place import Place, Places, readable
+from amplifier_module_tool_search.ripgrep import Selection, find_ripgrep, pattern_options, selection_options
 
-_BATCH: Final = 65536
+logger = logging.getLogger(__name__)
+
+#: Seconds between events about a search that is not finished.
+PROGRESS_PERIOD: Final = 1.0
+#: The most memory of the fallback: Python's regular expressions store every place to backtrack to.
+MAX_MEMORY: Final = 2 * 1024**3
+#: Seconds past its time that the thread gets to end by itself.
+_GRACE: Final = 5.0
+_STDERR_LIMIT: Final = 1024 * 1024
+_FALLBACK: Final = os.path.join(os.path.dirname(__file__), "fallback.py")
+#: Folders that a search of the root folder leaves out.
+_SYSTEM: Final = ("proc/", "sys/", "dev/")
+
+How = Literal["done", "late", "enough"]
 
 
-def search(asked: dict[str, Any], hiding: Hiding | None) -> int:
-    """Search and return the exit code of ripgrep: 0 found, 1 not found, 2 failed."""
-    _limit_memory(asked["memory"])
-    try:
-        work = Search(asked, hiding)
-    except re.error as error:
-        say(f"regex parse error: {error}")
-        return 2
-    if asked["mode"] == "hidden":
-        work.ask_all()
-        return 0
-    if asked["mode"] == "large":
-        work.tell_large()
-        return 0
-    return 0 if work.run() else 1
+class Work:
+    """One search in its thread: the place, the engine, the time that is left, and what is noted on the way."""
+
+    def __init__(
+        self, place: Place, ripgrep: str | None, hidden: Hidden | None, seconds: float, stop: threading.Event
+    ) -> None:
+        self.place = place
+        self.ripgrep = ripgrep
+        self.hidden = hidden
+        self.seconds = seconds
+        self.notes = Notes(None if hidden is None else hidden.hides)
+        self.how: How = "done"
+        self._deadline = time.monotonic() + seconds
+        self._stop = stop
+
+    def is_late(self) -> bool:
+        return self._stop.is_set() or time.monotonic() >= self._deadline
+
+    def list_files(self, selection: Selection, *, with_folders: bool = False) -> tuple[list[str], int]:
+        """Return the paths of the files of a selection, without hidden ones, and the exit code of the listing.
+
+        Folders, which ripgrep does not list, end with a slash.
+        """
+        output = PathOutput()
+        if self.ripgrep is not None and not with_folders:
+            code = self._list_by_ripgrep(self.ripgrep, selection, output)
+        else:
+            asked = {
+                "exclusions": () if selection.includes_ignored else selection.exclusions,
+                "ignores": not selection.includes_ignored,
+                "without": _SYSTEM if self.place.path == "/" else (),
+                "folders": with_folders,
+                "library": _library_folder(),
+            }
+            code = self.run_fallback(asked, output)
+        return list(output.files) if self.hidden is None else self.hidden.remove(output.files), code
+
+    def count_files(self, selection: Selection) -> int:
+        """Return how many files ripgrep lists."""
+        assert self.ripgrep is not None
+        output = PathCount()
+        self._list_by_ripgrep(self.ripgrep, selection, output)
+        return output.count
+
+    def _list_by_ripgrep(self, ripgrep: str, selection: Selection, output: Output) -> int:
+        with selection_options(selection, self.place) as (options, fds):
+            return self.run([ripgrep, "--files", "--null", *options, "./"], output, fds=fds)
+
+    def run_fallback(self, asked: Mapping[str, Any], output: Output, fds: Sequence[int] = ()) -> int:
+        """Run a request to the fallback; see `run`."""
+        if not sys.executable:
+            raise SearchError("no_engine", "neither ripgrep nor a Python program can be started here: install ripgrep")
+        options = ["-I", "-S", "-X", "utf8", *(["-B"] if sys.dont_write_bytecode else [])]
+        data = json.dumps({**asked, "seconds": self.seconds}).encode()
+        return self.run([sys.executable, *options, _FALLBACK], output, data=data, fds=fds)
+
+    def run(self, argv: Sequence[str], output: Output, *, data: bytes | None = None, fds: Sequence[int] = ()) -> int:
+        """Run a process that searches, and read its output; return its exit code.
+
+        What it had found when it was stopped, because the time was up or it had found enough, counts; see `how`.
+        """
+        code, stderr = -1, b""
+        try:
+            code, _, stderr = run_program(
+                argv,
+                timeout=self._deadline - time.monotonic(),
+                environment={"LC_ALL": "C.UTF-8"},
+                cwd=Path(self.place.entrance if self.place.is_folder else "/"),
+                because="paths are printed as seen from there; ripgrep reads no config, Python no modules (-I -S)",
+                data=data,
+                is_split=True,
+                limit=_STDERR_LIMIT,
+                on_stdout=output.take,
+                pass_fds=fds,
+                stop=self._stop,
+            )
+            self.how = "enough" if output.is_too_much else self.how
+        except CommandTimeoutError as error:
+            self.how, stderr = "late", error.stderr
+        output.close()
+        self.notes.read(stderr)
+        return code
+
+    def check(self, code: int, *, is_empty: bool) -> list[str]:
+        """Return notes about a search that did not finish; raise SearchError when it found nothing.
+
+        Finding nothing in a part of the files is not the same as finding nothing.
+        """
+        if self.how == "late":
+            text = f"stopped after {self.seconds:g} s, before everything was searched: narrow the search"
+            if is_empty:
+                raise SearchError("timeout", text)
+            return [text]
+        if self.how == "enough":
+            return ["stopped because there is too much to read: narrow the search"]
+        if code in (0, 1):
+            return []
+        # When a file was searched, the pattern is valid; other messages are then ripgrep's log of trying its engines.
+        if is_empty and self.notes.complaints and not self.notes.has_unreadable:
+            # Two engines were tried: the message of the first is enough.
+            text = "\n".join(self.notes.complaints).partition("\nregex could not be compiled")[0]
+            is_pattern = any(word in text for word in ("regex", "PCRE2", "pattern"))
+            raise SearchError("invalid_pattern" if is_pattern else "search_failed", text)
+        if code == 2:
+            return []
+        raise SearchError("search_failed", f"the searching process ended with code {code}")
 
 
-class Search:
-    """Search the files of a tree, or one file."""
+def _library_folder() -> str:
+    """Return where the library is that the fallback needs to read ignore rules."""
+    spec = find_spec("pathspec")
+    if spec is None or spec.origin is None:
+        raise SearchError("no_engine", "the library pathspec is missing: install ripgrep, or Amplifier again")
+    return os.path.dirname(os.path.dirname(spec.origin))
 
-    def __init__(self, asked: dict[str, Any], hiding: Hiding | None) -> None:
-        self._asked = asked
-        self._hiding = hiding
-        self._selection = Selection(**asked["selection"])
-        self._pattern = Pattern(asked["pattern"], ignore_case=asked["ignore_case"], multiline=asked["multiline"])
-        self._out: list[bytes] = []
-        self._size = 0
 
-    def run(self) -> bool:
-        """Write the findings; return whether there are any."""
-        has_found = False
-        for path, data in self._files():
-            try:
-                has_found = self._search(path, data) or has_found
-            except MemoryError:
-                problem(path, OSError(ENOMEM, os.strerror(ENOMEM)))
-        self._flush()
-        return has_found
+class Search(ABC):
+    """One of the tools at work."""
 
-    def tell_large(self) -> None:
-        """Name the files that are too large to be searched."""
-        most = self._asked["max_file_size"]
-        # Unreadable files were reported by the search itself.
-        for path in self._paths(lambda path, error: None):
-            try:
-                size = os.lstat(path).st_size
-            except OSError:
-                continue  # gone meanwhile
-            if size > most:
-                _tell_large(path, size)
+    name: str
 
-    def ask_all(self) -> None:
-        """Walk once, for the questions that it asks."""
-        for _ in Walk(self._selection, lambda path, error: None, self._hiding):
-            pass
+    def __init__(self, coordinator: Any, settings: SearchConfig) -> None:
+        self._coordinator = coordinator
+        self._settings = settings
+        self._places = Places(coordinator, settings)
 
-    def _paths(self, trouble: Problem) -> Iterator[str]:
-        wanted = re.compile(self._asked["names"] or ".*", re.DOTALL).fullmatch
-        fits = re.compile(self._asked["paths"] or ".*", re.DOTALL).fullmatch
-        for path, name, is_folder in Walk(self._selection, trouble, self._hiding):
-            if not is_folder and wanted(name) and fits(path):
-                yield path
+    @abstractmethod
+    async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result of a call; raise SearchError."""
 
-    def _files(self) -> Iterator[tuple[str, bytes]]:
-        most = self._asked["max_file_size"]
-        if self._asked["file"] is not None:
-            yield "<stdin>", _read(self._asked["file"])
-            return
-        for path in self._paths(problem):
-            try:
-                fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            except OSError as error:
-                problem(path, error)
-                continue
-            try:
-                found = os.fstat(fd)
-                if found.st_size > most:
-                    _tell_large(path, found.st_size)
-                elif stat.S_ISREG(found.st_mode):
-                    yield path, _read(fd)
-            except OSError as error:
-                problem(path, error)
-            finally:
-                os.close(fd)
+    async def _run(
+        self, place: Place, given: Mapping[str, Any], seconds: float, work: Callable[[Work], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Do the work in a thread, which closes the place; raise SearchError."""
 
-    def _search(self, path: str, data: bytes) -> bool:
-        name = f"./{path}".encode("utf-8", "surrogateescape")
-        if self._asked["mode"] == "files_with_matches":
-            is_found = self._pattern.is_in(data)
-            if is_found:
-                self._write(name + b"\0")
-            return is_found
-        lines, found = self._pattern.numbers(data)
-        if not found:
-            if (
-                lines is None
-                and self._asked["file"] is not None
-                and self._pattern.numbers(data.replace(b"\0", b"\n"))[1]
-            ):
-                self._write(name + b": binary file matches\n")
+        def run(stop: threading.Event) -> dict[str, Any]:
+            with closing(place):
+                return work(Work(place, ripgrep, hidden, seconds, stop))
+
+        try:
+            hidden = Hidden.find(self._coordinator, self.name, place)
+            ripgrep = await self._find_ripgrep()
+        except BaseException:
+            place.close()
+            raise
+        try:
+            async with self._report_progress(place, given), asyncio.timeout(seconds + _GRACE):
+                return await run_stoppable(run, grace=_GRACE)
+        except TimeoutError:
+            raise SearchError("timeout", f"{readable(place.path)} did not answer within {seconds:g} s") from None
+
+    async def _find_ripgrep(self) -> str | None:
+        engine = self._settings.engine
+        found = None if engine == "python" else await in_thread(lambda: find_ripgrep(self._coordinator), grace=0)
+        if found is None and engine == "rg":
+            raise SearchError(
+                "no_engine", "ripgrep 14 or newer is not installed, and config says engine: rg. Install it."
+            )
+        return found
+
+    @asynccontextmanager
+    async def _report_progress(self, place: Place, given: Mapping[str, Any]) -> AsyncIterator[None]:
+        """Emit `tool:progress` every second while the block runs."""
+        call_id = given.get("_tool_call_id")
+        payload = {"tool_name": self.name} | ({"tool_call_id": call_id} if isinstance(call_id, str) else {})
+        message = f"searching {readable(place.path)}"
+
+        async def report() -> None:
+            start = time.monotonic()
+            while True:
+                await asyncio.sleep(PROGRESS_PERIOD)
+                elapsed = round(time.monotonic() - start, 1)
+                event = {**payload, "message": message, "elapsed_seconds": elapsed}
+                await self._coordinator.hooks.emit("tool:progress", event)
+
+        task = asyncio.create_task(report())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled() and (error := task.exception()) is not None:
+                logger.warning("tool-search: progress cannot be reported: %r", error)
+
+
+# --- grep ---
+
+
+class GrepSearch(Search):
+    """Find files and lines that match a regular expression."""
+
+    name = "grep"
+
+    async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        call = GrepCall.read(given, self._settings.grep)
+        place = await self._places.open(self.name, given, call.path)
+        return await self._run(place, given, self._settings.grep.timeout, lambda work: self._search(call, work))
+
+    def _search(self, call: GrepCall, work: Work) -> dict[str, Any]:
+        answer = Answer(call, work.place)
+        most = self._settings.grep.max_file_size
+        output: Output = LineOutput(is_single=True)
+        texts: list[str] = []
+        if work.place.is_folder or _is_searchable(call, work, most):
+            output, texts = self._grep(call, work)
+        if isinstance(output, LineOutput) and output.has_binary and not work.place.is_folder:
+            answer.notes.append("the file is binary and was not searched")
+        result = answer.make(output)
+        if answer.is_capped or work.how != "done":
+            result["results_capped"] = True
+        texts += [*answer.notes, *([] if work.hidden is None else work.hidden.notes())]
+        if texts := [*texts, *work.notes.texts(most)]:
+            result["notes"] = texts
+        return result
+
+    def _grep(self, call: GrepCall, work: Work) -> tuple[Output, list[str]]:
+        """Return what was found, with notes about a search that did not finish."""
+        selection = _selection(self._settings.grep.exclusions, call.include_ignored)
+        if work.ripgrep is None:
+            output, code = self._grep_by_fallback(call, work, selection)
+        else:
+            output, code = self._grep_by_ripgrep(call, work, selection)
+            if self._settings.engine == "auto" and any("not supported" in text for text in work.notes.complaints):
+                # Lookaround and references, which a ripgrep without PCRE2 does not understand.
+                work.notes.complaints.clear()
+                output, code = self._grep_by_fallback(call, work, selection)
+        return output, work.check(code, is_empty=not output.files)
+
+    def _grep_by_ripgrep(self, call: GrepCall, work: Work, selection: Selection) -> tuple[Output, int]:
+        assert work.ripgrep is not None
+        output = _output(call, work)
+        program, place = [work.ripgrep], work.place
+        has_lines = isinstance(output, LineOutput)
+        if not place.is_folder:
+            argv = [*program, "--no-config", *pattern_options(call, None, has_lines=has_lines), place.entrance]
+            return output, work.run(argv, output, fds=(place.fd,))
+        if work.hidden is not None:
+            # All files, whatever the call selects: what the note says must depend on neither names nor contents.
+            _, code = work.list_files(selection)
+            if work.how != "done" or code not in (0, 1, 2):
+                return output, code
+            selection = selection._replace(hidden=work.hidden.met)
+        selection = selection.narrow(call.glob, is_negated=call.is_glob_negated, names=call.names)
+        most = self._settings.grep.max_file_size
+        with selection_options(selection, place) as (options, fds):
+            argv = [*program, *options, *pattern_options(call, most, has_lines=has_lines), "./"]
+            code = work.run(argv, output, fds=fds)
+        if output.files or not (code in (0, 1) or work.notes.has_unreadable):
+            return output, code
+        # "Nothing found" must name the files that were not searched; ripgrep does not report those. To count all files
+        # takes less time than a look at each.
+        if output.searched is None or work.count_files(selection) != output.searched:
+            paths, _ = work.list_files(selection)
+            _note_large_files(work, filter(_path_filter(call), paths), most)
+        return output, code
+
+    def _grep_by_fallback(self, call: GrepCall, work: Work, selection: Selection) -> tuple[Output, int]:
+        output, place = LineOutput(is_single=not work.place.is_folder), work.place
+        most = self._settings.grep.max_file_size
+        paths, code = [place.entrance], 0
+        fds: tuple[int, ...] = (place.fd,)
+        if place.is_folder:
+            paths, code = work.list_files(selection)
+            paths, fds = sorted(filter(_path_filter(call), paths)), ()
+            if work.how != "done":
+                return output, code
+        asked = {
+            "paths": paths,
+            "pattern": call.pattern,
+            "ignore_case": call.ignore_case,
+            "multiline": call.multiline,
+            "before": call.before if call.mode == "content" else 0,
+            "after": call.after if call.mode == "content" else 0,
+            "max_file_size": most,
+            "memory": MAX_MEMORY,
+        }
+        code = work.run_fallback(asked, output, fds) or code
+        if place.is_folder and not output.files:
+            _note_large_files(work, paths, most)
+        return output, code
+
+
+def _output(call: GrepCall, work: Work) -> Output:
+    """Return what reads the output of ripgrep: lines when requested, and where nothing else gives the counts."""
+    fits = _path_filter(call)
+    hidden = work.hidden
+
+    def is_shown(path: str) -> bool:
+        return fits(path) and (hidden is None or not hidden.hides(path))
+
+    if call.mode == "content" or not work.place.is_folder or (call.mode == "count" and call.multiline):
+        return LineOutput(is_shown if work.place.is_folder else None, is_single=not work.place.is_folder)
+    return CountOutput(is_shown) if call.mode == "count" else PathOutput(is_shown)
+
+
+def _path_filter(call: GrepCall) -> Callable[[str], bool]:
+    """Return the check whether a call selects a path; an engine checks a part of it, if anything."""
+    if not call.names and call.glob is None:
+        return bool  # every path
+
+    def is_wanted(path: str) -> bool:
+        name = path.rpartition("/")[2]
+        if call.names and not any(fnmatch.fnmatchcase(name, pattern) for pattern in call.names):
             return False
-        assert lines is not None
-        if self._asked["mode"] == "count":
-            self._write(name + b"\0%d\n" % len(found))
-            return True
-        self._write(name + b"\0")
-        for line in with_context(lines, found, self._asked["before"], self._asked["after"]):
-            text = line.text.encode("utf-8", "surrogateescape")
-            self._write(b"%d%c%b\n" % (line.number, b":" if line.is_match else b"-", text))
-        self._write(b"\n")
-        return True
+        return call.glob is None or call.glob.matches(path) is not call.is_glob_negated
 
-    def _write(self, data: bytes) -> None:
-        self._out.append(data)
-        self._size += len(data)
-        if self._size >= _BATCH:
-            self._flush()
-
-    def _flush(self) -> None:
-        sys.stdout.buffer.write(b"".join(self._out))
-        sys.stdout.buffer.flush()
-        self._out.clear()
-        self._size = 0
+    return is_wanted
 
 
-def _limit_memory(size: int) -> None:
-    """Limit the memory of this process, which a backtracking regular expression could use up."""
-    import resource
-
-    try:
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (size if most == resource.RLIM_INFINITY else min(size, most), most))
-    except (OSError, ValueError):
-        pass  # a system without this
-
-
-def _tell_large(path: str, size: int) -> None:
-    say(f"ignoring ./{path}: {size} bytes")
+def _is_searchable(call: GrepCall, work: Work, most: int) -> bool:
+    """Return whether the named file fits the type and glob of the call and is not too large."""
+    if not _path_filter(call)(os.path.basename(work.place.path)):
+        return False
+    size = os.stat(work.place.entrance).st_size
+    if size > most:
+        work.notes.add_large(work.place.shown(""), size)
+    return size <= most
 
 
-def _read(fd: int) -> bytes:
-    parts = []
-    while part := os.read(fd, 1 << 20):
-        parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+def _note_large_files(work: Work, paths: Iterable[str], most: int) -> None:
+    folder = work.place.fd
+    for number, path in enumerate(paths):
+        if number % 128 == 0 and work.is_late():
+            work.how = "late"
+            return
+        try:
+            size = os.stat(path, dir_fd=folder, follow_symlinks=False).st_size
+        except OSError:
+            continue  # gone meanwhile
+        if size > most:
+            work.notes.add_large(readable(path), size)
+
+
+def _selection(exclusions: Sequence[str], includes_ignored: bool) -> Selection:
+    return Selection(tuple(one for name in exclusions for one in expand_braces(name)), includes_ignored)
+
+
+# --- glob ---
+
+
+class _Found(NamedTuple):
+    """A match of a glob, in the order of an answer: newest first, then by path."""
+
+    age: int
+    path: str
+    kind: str
+    size: int
+
+
+class GlobSearch(Search):
+    """Find files whose paths match a pattern."""
+
+    name = "glob"
+
+    async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        call = GlobCall.read(given, self._settings.glob)
+        place = await self._places.open(self.name, given, call.path, is_seen=call.is_path_shown)
+        if not place.is_folder:
+            place.close()
+            raise SearchError("not_a_folder", f"{readable(place.path)} is a file; glob looks in folders")
+        return await self._run(place, given, self._settings.glob.timeout, lambda work: self._search(call, work))
+
+    def _search(self, call: GlobCall, work: Work) -> dict[str, Any]:
+        selection = _selection(self._settings.glob.exclusions, call.include_ignored)
+        if work.hidden is None:  # otherwise all files: the note about them must not depend on names
+            selection = selection.narrow(call.glob)
+        paths, code = work.list_files(selection, with_folders=call.kind != "file")
+        found = list(_look_up(call, work, paths))
+        notes = work.check(code, is_empty=not found)
+        matches: list[dict[str, Any]] = []
+        room = MAX_CHARACTERS
+        for each in heapq.nsmallest(call.limit, found):
+            shown = work.place.shown(each.path)
+            room -= len(shown) + 40
+            if room < 0:
+                notes.append(TOO_MUCH)
+                break
+            matches.append({"path": shown, "type": each.kind, "size": each.size})
+        result: dict[str, Any] = {
+            "pattern": call.pattern,
+            "base_path": readable(work.place.path),
+            "total_files": len(found),
+            "count": len(matches),
+            "matches": matches,
+        }
+        if work.how != "done" or len(matches) < len(found):
+            result["results_capped"] = True
+        notes += [] if work.hidden is None else work.hidden.notes()
+        if notes := [*notes, *work.notes.texts(0)]:
+            result["notes"] = notes
+        return result
+
+
+def _look_up(call: GlobCall, work: Work, paths: Iterable[str]) -> Iterable[_Found]:
+    """Yield the matches among the paths, as far as the time suffices."""
+    for path in paths:
+        is_folder = path.endswith("/")
+        path = path.removesuffix("/")
+        if call.kind not in ("any", "dir" if is_folder else "file") or not call.glob.matches(path):
+            continue
+        if any(glob.matches(path) for glob in call.excluded):
+            continue
+        if work.how == "done" and work.is_late():
+            work.how = "late"
+            return
+        try:
+            status = os.stat(path, dir_fd=work.place.fd, follow_symlinks=False)
+        except OSError:
+            continue  # gone meanwhile
+        yield _Found(-status.st_mtime_ns, path, "dir" if is_folder else "file", status.st_size)

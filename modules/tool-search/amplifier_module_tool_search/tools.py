@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from amplifier_core.models import ToolResult
 from amplifier_module_tool_search.config import SearchConfig
-from amplifier_module_tool_search.errors import SearchError
 
 if TYPE_CHECKING:
-    from amplifier_module_tool_search.search_base import Search
+    from amplifier_module_tool_search.search import Search
 
 
-class SearchTool(ABC):
+class SearchTool:
     """Run a search and return its result."""
 
     name: ClassVar[str]
@@ -28,18 +25,21 @@ class SearchTool(ABC):
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Search; failures are results. When the call is cancelled, the search stops."""
+        from amplifier_module_tool_search.calls import SearchError
+
         try:
-            return ToolResult(success=True, output=await self._search.run(input if isinstance(input, Mapping) else {}))
+            return ToolResult(
+                success=True, output=await self._search().run(input if isinstance(input, Mapping) else {})
+            )
         except SearchError as error:
             failure = {"message": str(error), "code": error.code}
         except OSError as error:
             failure = {"message": f"the search cannot be run: {error}", "code": "search_failed"}
         return ToolResult(success=False, output=failure["message"], error=failure)
 
-    @cached_property
-    @abstractmethod
     def _search(self) -> Search:
         """Return what searches."""
+        raise NotImplementedError
 
 
 class GrepTool(SearchTool):
@@ -94,11 +94,10 @@ class GrepTool(SearchTool):
             "Narrow a search with path, glob or type; page through results with head_limit and offset."
         )
 
-    @cached_property
     def _search(self) -> Search:
-        from amplifier_module_tool_search.grep import GrepSearch
+        from amplifier_module_tool_search.search import GrepSearch
 
-        return GrepSearch(self._coordinator, self._settings, self.name)
+        return GrepSearch(self._coordinator, self._settings)
 
 
 class GlobTool(SearchTool):
@@ -129,8 +128,7 @@ class GlobTool(SearchTool):
         "required": ["pattern"],
     }
 
-    @cached_property
     def _search(self) -> Search:
-        from amplifier_module_tool_search.glob import GlobSearch
+        from amplifier_module_tool_search.search import GlobSearch
 
-        return GlobSearch(self._coordinator, self._settings, self.name)
+        return GlobSearch(self._coordinator, self._settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,27 @@ import pytest
 from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_search import mount
+from amplifier_module_tool_search.ripgrep import find_ripgrep
 
 Call = Callable[..., Awaitable[ToolResult]]
 Write = Callable[[Mapping[str, str | bytes]], None]
 MakeTools = Callable[..., Awaitable[dict[str, Any]]]
 
-HAS_RIPGREP = shutil.which("rg") is not None
+
+def usable_ripgrep() -> str | None:
+    """Return the ripgrep that a session elsewhere uses: one in its own project is none that it trusts."""
+    elsewhere: MockCoordinator = MockCoordinator()
+    elsewhere.register_capability("session.working_dir", tempfile.gettempdir())
+    return find_ripgrep(elsewhere)
+
+
+RIPGREP = usable_ripgrep()
+
+
+@pytest.fixture
+def ripgrep() -> str:
+    """Return the path of ripgrep."""
+    return RIPGREP or pytest.skip("ripgrep 14 is not installed")
 
 
 @pytest.fixture
@@ -67,7 +82,7 @@ def make_tools(coordinator: MockCoordinator) -> MakeTools:
 def engine(request: pytest.FixtureRequest) -> str:
     """Run the test with ripgrep, where it is installed, and with the engine of our own."""
     name: str = request.param
-    if name == "rg" and not HAS_RIPGREP:
+    if name == "rg" and RIPGREP is None:
         pytest.skip("ripgrep is not installed")
     return name
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ToolResult
+from amplifier_core.testing import MockCoordinator
 
 Call = Callable[..., Awaitable[ToolResult]]
 Write = Callable[[Mapping[str, str | bytes]], None]
@@ -262,10 +263,8 @@ async def test_pipes_are_never_opened(grep: Call, write: Write, project: Path) -
     assert refused.error["code"] == "not_a_file"
 
 
-async def test_folders_that_cannot_be_read_are_noted(grep: Call, write: Write, project: Path) -> None:
-    """A folder that cannot be opened is named, and the rest is searched."""
-    write({"a": "foo\n"})
-    # Not by permissions, which do not count for root: the path is longer than the system takes.
+def make_unreadable_folder(project: Path) -> None:
+    """Make a folder whose path is longer than the system takes: permissions do not count for root."""
     folder = os.open(project, os.O_RDONLY)
     for _ in range(20):
         os.mkdir("d" * 250, dir_fd=folder)
@@ -273,6 +272,12 @@ async def test_folders_that_cannot_be_read_are_noted(grep: Call, write: Write, p
         os.close(folder)
         folder = inner
     os.close(folder)
+
+
+async def test_folders_that_cannot_be_read_are_noted(grep: Call, write: Write, project: Path) -> None:
+    """A folder that cannot be opened is named, and the rest is searched."""
+    write({"a": "foo\n"})
+    make_unreadable_folder(project)
     result = await grep("foo")
     assert result.output["files"] == ["a"]
     assert "cannot be read" in result.output["notes"][0]
@@ -310,3 +315,22 @@ async def test_numbers_and_flags_as_text(grep: Call, write: Write) -> None:
     """Models that write numbers and flags in quotes are understood."""
     write({"a": "FOO\n", "b": "foo\n"})
     assert (await grep("foo", head_limit="1", **{"-i": "true"})).output["files"] == ["a"]
+
+
+async def test_a_folder_that_cannot_be_read_is_named_once(
+    grep: Call, write: Write, project: Path, coordinator: MockCoordinator
+) -> None:
+    """However often a search looks at the folders, for rules and for files that are too large, a note names it once."""
+    write({"a": "foo\n"})
+    coordinator.register_capability("policy.hidden", lambda tool: lambda path: False)
+    make_unreadable_folder(project)
+    [note] = (await grep("nothing")).output["notes"]
+    assert note.count("too long") == 1
+
+
+async def test_lookaround(make_tools: Any, write: Write) -> None:
+    """What ripgrep may not understand, and Python does, is found unless the config insists on ripgrep."""
+    write({"a": "foobar\nfoo\n", "b": "foo foo\n"})
+    tools = await make_tools()
+    assert (await tools["grep"].execute({"pattern": "foo(?=bar)"})).output["files"] == ["a"]
+    assert (await tools["grep"].execute({"pattern": r"(foo) \1"})).output["files"] == ["b"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -17,9 +16,9 @@ from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.policy.paths import hidden_paths
 from amplifier_kit.guard.policy.rules import Rule
-from amplifier_module_tool_search import ripgrep
-from amplifier_module_tool_search.notes import Notes
-from amplifier_module_tool_search.ripgrep import excluding
+from amplifier_module_tool_search import ripgrep as ripgrep_module
+from amplifier_module_tool_search.output import Notes
+from amplifier_module_tool_search.ripgrep import exclude_paths
 
 Call = Callable[..., Awaitable[ToolResult]]
 Write = Callable[[Mapping[str, str | bytes]], None]
@@ -138,7 +137,7 @@ async def test_a_rule_about_the_folder_alone(
     grep: Call, glob: Call, hide: Hide, write: Write, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     """A search that may not look at a folder shows nothing in it, although a file in it may be read by its name."""
-    monkeypatch.setattr(ripgrep, "_MOST_EXCLUDED", room)
+    monkeypatch.setattr(ripgrep_module, "_MAX_EXCLUDED", room)
     write(TREE)
     hide("secrets")
     assert (await grep("foo")).output["files"] == ["a.py", "src/.env", "src/b.py"]
@@ -236,12 +235,11 @@ async def test_odd_names(
     assert {entry["path"] for entry in (await glob("**")).output["matches"]} == {shown, "other"}
 
 
-@pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 @pytest.mark.parametrize("name", [name for name in ODD if name != "\udcff"])
-def test_ripgrep_does_not_look(project: Path, write: Write, name: str) -> None:
+def test_ripgrep_does_not_look(ripgrep: str, project: Path, write: Write, name: str) -> None:
     """The options keep ripgrep from exactly the path, also when a rule of the repository takes it in."""
     write({name: "foo\n", f"d/{name}": "foo\n", "other": "foo\n", ".gitignore": "!*\n"})
-    argv = ["rg", "--files", "--null", "--hidden", "--no-require-git", *excluding([name, "d/no", ".gitignore"])]
+    argv = [ripgrep, "--files", "--null", "--hidden", "--no-require-git", *exclude_paths([name, "d/no", ".gitignore"])]
     listed = subprocess.run(argv, cwd=project, capture_output=True, check=True).stdout.decode().split("\0")
     assert sorted(listed) == sorted(["", f"d/{name}", "other"])
 
@@ -250,7 +248,7 @@ async def test_more_than_ripgrep_can_be_told(
     grep: Call, hide: Hide, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What does not fit into its options is left out of what it finds."""
-    monkeypatch.setattr(ripgrep, "_MOST_EXCLUDED", 100)
+    monkeypatch.setattr(ripgrep_module, "_MAX_EXCLUDED", 100)
     write({f"d/{number}.key": "foo\n" for number in range(50)} | {"a": "foo\n"})
     hide("**/*.key")
     for mode in ("files_with_matches", "content", "count"):
@@ -375,13 +373,12 @@ async def test_nothing_is_left_when_cancelled(
         "rg: ./secrets/x: Permission denied (os error 13)",
         "./secrets/x: Permission denied (os error 13)",
         "rg: ./secrets/a: b: Permission denied (os error 13)",
-        "ignoring ./secrets/x: 12 bytes",
     ],
 )
 def test_trouble_with_hidden_files_is_not_told(line: str) -> None:
     """Neither name nor number of them; of a name that cannot be judged only that there is one."""
     notes = Notes(lambda path: path.startswith("secrets/"))
-    notes.take(line.encode() + b"\nrg: ./src/x: Permission denied (os error 13)\n")
-    assert notes.texts(1, is_empty=True) == ["cannot be read: src/x (Permission denied)"]
-    notes.take(b"rg: ./\xff: Permission denied (os error 13)\n")
-    assert notes.texts(1, is_empty=True) == ["cannot be read: a name that is not UTF-8, src/x (Permission denied)"]
+    notes.read(line.encode() + b"\nrg: ./src/x: Permission denied (os error 13)\n")
+    assert notes.texts(1) == ["cannot be read: src/x (Permission denied)"]
+    notes.read(b"rg: ./\xff: Permission denied (os error 13)\n")
+    assert notes.texts(1) == ["cannot be read: a name that is not UTF-8, src/x (Permission denied)"]

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_search import mount
-from amplifier_module_tool_search.ignore import IgnoreFile, Level
 
 NAMES = ("a", "b.py", "c.log", "build", "x y", "é", "#a", "!b")
 RULES = (
@@ -58,12 +57,3 @@ async def test_same_as_git(files: set[str], rules: dict[str, str]) -> None:
         await mount(coordinator, {"engine": "python", "glob": {"exclusions": [".git"]}})
         result = await coordinator.get("tools", "glob").execute({"pattern": "**"})
         assert sorted(match["path"] for match in result.output["matches"]) == sorted(listed)
-
-
-@pytest.mark.parametrize("line", ["[a", "{a", "a\\", "/", "!", "#", "   ", "!/", "[z-a]"])
-def test_lines_that_mean_nothing(line: str) -> None:
-    """A line that is no pattern is passed over, and the others count."""
-    rules = IgnoreFile(f"{line}\n*.log")
-    level = Level(rules, 0).at("")
-    assert rules.verdict("a", "a", False, level) is None
-    assert rules.verdict("x.log", "x.log", False, level) is True

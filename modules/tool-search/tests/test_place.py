@@ -14,8 +14,8 @@ import pytest
 from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_module_tool_search import place as place_module
+from amplifier_module_tool_search.calls import SearchError
 from amplifier_module_tool_search.config import SearchConfig
-from amplifier_module_tool_search.errors import SearchError
 from amplifier_module_tool_search.place import Places, open_place
 
 Call = Callable[..., Awaitable[ToolResult]]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ToolResult
-from amplifier_module_tool_search import findings
+from amplifier_module_tool_search import output, ripgrep, search
 
 Call = Callable[..., Awaitable[ToolResult]]
 Write = Callable[[Mapping[str, str | bytes]], None]
@@ -55,6 +58,7 @@ def fake_rg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
             f'#!/bin/sh\nif [ "$1" = --version ]; then echo "{version}"; exit; fi\n{script}\n', encoding="utf-8"
         )
         program.chmod(0o755)
+        monkeypatch.setattr(ripgrep, "_OWN_PROGRAMS", "")
         monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
     return make
@@ -127,7 +131,7 @@ async def test_a_regular_expression_that_takes_much_memory(
 ) -> None:
     """A file that the memory does not suffice for is noted, and the others are searched."""
     write({"large": "a" * 5_000_000, "small": "aab\n"})
-    monkeypatch.setattr("amplifier_module_tool_search.engine.MOST_MEMORY", 200 * 1024**2)
+    monkeypatch.setattr("amplifier_module_tool_search.search.MAX_MEMORY", 200 * 1024**2)
     tools = await make_tools({"engine": "python"})
     result = await tools["grep"].execute({"pattern": "(a|a)*b"})
     assert result.success, result.output
@@ -136,34 +140,22 @@ async def test_a_regular_expression_that_takes_much_memory(
 
 
 @linux
-async def test_a_search_whose_session_died_ends_by_itself(make_tools: MakeTools, write: Write, project: Path) -> None:
-    """The process that searches has a deadline of its own."""
-    import json
-    import subprocess
-
-    from amplifier_module_tool_search import worker
-    from amplifier_module_tool_search.engine import _LAUNCH, _library_folders
-
-    asked = {
-        "mode": "files_with_matches",
-        "seconds": 0.2 - worker._LEEWAY,
-        "pattern": HANGING,
-        "names": None,
-        "paths": None,
-        "ignore_case": False,
-        "multiline": False,
-        "max_file_size": 100,
-        "memory": 2**30,
-        "file": None,
-        "questions": None,
-        "selection": {"exclusions": None, "folders": None, "is_ignoring": True, "without": []},
-    }
+async def test_a_search_whose_session_died_ends_by_itself(write: Write, project: Path) -> None:
+    """The process that searches without ripgrep has a deadline of its own."""
     write({"a": BAIT})
-    argv = [sys.executable, "-I", "-S", _LAUNCH, *_library_folders(), "--"]
+    asked = {
+        "seconds": -4,
+        "paths": ["a"],
+        "pattern": HANGING,
+        **dict.fromkeys(("ignore_case", "multiline"), False),
+        **dict.fromkeys(("before", "after"), 0),
+        **dict.fromkeys(("max_file_size", "memory"), 2**30),
+    }
+    argv = [sys.executable, "-I", "-S", search._FALLBACK]
     done = await asyncio.to_thread(
         subprocess.run, argv, input=json.dumps(asked).encode(), cwd=project, capture_output=True, check=False
     )
-    assert done.returncode == -14, done.stderr
+    assert done.returncode == -signal.SIGALRM, done.stderr
 
 
 async def test_a_glob_that_is_late(make_tools: MakeTools, write: Write, fake_rg: Any) -> None:
@@ -189,7 +181,7 @@ async def test_a_flood_is_stopped(
 ) -> None:
     """More matches than anyone can read are not read; the answer says so."""
     write({f"{number}": "foo\n" * 1000 for number in range(200)})
-    monkeypatch.setattr(findings, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(output, "MAX_BYTES", 100_000)
     tools = await make_tools({"engine": engine})
     result = await tools["grep"].execute({"pattern": "foo", "output_mode": "content", "head_limit": 5})
     assert result.output["matches_count"] == 5

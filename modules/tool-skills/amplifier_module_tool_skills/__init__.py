@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_REQUEST, SESSION_RESUME, SESSION_START
 from amplifier_kit.config import read_config
-from amplifier_module_tool_skills._config import SkillsConfig
-from amplifier_module_tool_skills._discovery import DISCOVERED, LOADED, SkillsDiscovery
-from amplifier_module_tool_skills._tool import LoadSkillTool
-from amplifier_module_tool_skills._visibility import NAME, SkillsVisibility
+from amplifier_module_tool_skills.config import SkillsConfig
+from amplifier_module_tool_skills.discovery import DISCOVERED, LOADED, SkillsDiscovery
+from amplifier_module_tool_skills.tool import LoadSkillTool
+from amplifier_module_tool_skills.visibility import NAME, SkillsVisibility
 
 __amplifier_module_type__ = "tool"
 CONFIG: Final = SkillsConfig

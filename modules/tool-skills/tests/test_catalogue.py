@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amplifier_module_tool_skills import _catalogue
-from amplifier_module_tool_skills._catalogue import Catalogue
-from amplifier_module_tool_skills._front_matter import FrontMatterError, parse_front_matter
-from amplifier_module_tool_skills._roots import Roots
+from amplifier_module_tool_skills import catalogue as catalogue_module
+from amplifier_module_tool_skills.catalogue import Catalogue
+from amplifier_module_tool_skills.front_matter import FrontMatterError, parse_front_matter
+from amplifier_module_tool_skills.roots import Roots
 
 
 def scanned(project: Path, *folders: Path) -> Catalogue:
@@ -168,7 +168,7 @@ def test_a_link_that_changes_after_the_scan_is_not_followed(project: Path, tmp_p
     found = scanned(project)
     file.unlink()
     file.symlink_to(secret)
-    with pytest.raises(_catalogue.SkillError, match="leads out of the project"):
+    with pytest.raises(catalogue_module.SkillError, match="leads out of the project"):
         found.text(found.skills["one"], 1000)
 
 
@@ -214,7 +214,7 @@ def test_a_file_in_place_of_a_folder_is_reported(project: Path) -> None:
 
 def test_there_is_an_end_to_the_search(project: Path, skill: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tree with too many folders is searched in part, and that is said."""
-    monkeypatch.setattr(_catalogue, "MOST_FOLDERS", 10)
+    monkeypatch.setattr(catalogue_module, "MOST_FOLDERS", 10)
     for number in range(20):
         skill(project / ".amplifier/skills", f"s{number:02}")
     found = scanned(project)

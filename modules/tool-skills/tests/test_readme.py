@@ -12,8 +12,8 @@ import yaml
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.config import config_keys
 from amplifier_module_tool_skills import EVENTS
-from amplifier_module_tool_skills._config import SkillsConfig
-from amplifier_module_tool_skills._tool import LoadSkillTool
+from amplifier_module_tool_skills.config import SkillsConfig
+from amplifier_module_tool_skills.tool import LoadSkillTool
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -47,6 +47,6 @@ def test_inputs_events_and_codes_are_listed() -> None:
     """Every input, event and error code is in the README."""
     for name in (*LoadSkillTool.input_schema["properties"], *EVENTS):
         assert f"`{name}`" in README or f"`{name}: true`" in README
-    source = (ROOT / "amplifier_module_tool_skills/_tool.py").read_text(encoding="utf-8")
+    source = (ROOT / "amplifier_module_tool_skills/tool.py").read_text(encoding="utf-8")
     for code in set(re.findall(r'_failure\("(\w+)"', source)):
         assert f"`{code}`" in README

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_tool_skills._tool import FORK_NOTE
+from amplifier_module_tool_skills.tool import FORK_NOTE
 
 
 @pytest.fixture

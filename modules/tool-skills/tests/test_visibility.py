@@ -9,7 +9,7 @@ import pytest
 
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_tool_skills import _visibility
+from amplifier_module_tool_skills import visibility as visibility_module
 
 OPENING = '<system-reminder source="tool-skills">\n'
 HEADING = "Skills. Load one with load_skill(skill_name=...) before a task that matches its description:\n"
@@ -103,7 +103,7 @@ async def test_texts_that_load_themselves_have_a_limit(
     start: Any, skill: Any, folder: Path, coordinator: MockCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All together they are cut, and a session goes on."""
-    monkeypatch.setattr(_visibility, "AUTO_ROOM", 300)
+    monkeypatch.setattr(visibility_module, "AUTO_ROOM", 300)
     for name in ("a", "b", "c"):
         skill(folder, name, "x" * 200, auto_load="true")
     await start()

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.delegation.request import EXCLUDE_TOOLS, DelegationConfig, ModuleNames
-from amplifier_module_tool_task._tool import EVENTS, TaskTool
+from amplifier_module_tool_task.tool import EVENTS, TaskTool
 
 __amplifier_module_type__ = "tool"
 __all__ = ["CONFIG", "TaskConfig", "mount"]

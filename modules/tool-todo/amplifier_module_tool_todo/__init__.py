@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from amplifier_kit.config import Config, read_config
-from amplifier_module_tool_todo._tool import TodoTool
+from amplifier_module_tool_todo.tool import TodoTool
 
 __amplifier_module_type__ = "tool"
 __all__ = ["CONFIG", "mount"]

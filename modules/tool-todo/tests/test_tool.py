@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_tool_todo._todos import LONGEST, MOST
-from amplifier_module_tool_todo._tool import TodoTool
+from amplifier_module_tool_todo.todos import LONGEST, MOST
+from amplifier_module_tool_todo.tool import TodoTool
 
 READ = {"content": "Read", "activeForm": "Reading", "status": "completed"}
 WRITE = {"content": "Write", "activeForm": "Writing", "status": "in_progress"}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from amplifier_app_cli.ui.approval.preview import change_asked_for, change_of, preview
-from amplifier_module_tool_filesystem._edit import EditFile
-from amplifier_module_tool_filesystem._read import ReadFile
-from amplifier_module_tool_filesystem._write import WriteFile
+from amplifier_module_tool_filesystem.edit import EditFile
+from amplifier_module_tool_filesystem.read import ReadFile
+from amplifier_module_tool_filesystem.write import WriteFile
 
 
 def _write(path: str, content: str, folder: Path, **more: Any) -> list[str]:

@@ -15,7 +15,7 @@ from amplifier_core import AmplifierSession, HookResult
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions.permissions import SessionPermissions
 from amplifier_kit.guard.redaction.redactor import Redactor
-from amplifier_module_tool_filesystem._write import WriteFile
+from amplifier_module_tool_filesystem.write import WriteFile
 
 
 class _Person:

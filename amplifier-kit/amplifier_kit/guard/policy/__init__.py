@@ -11,6 +11,7 @@ Nothing here reads a file's content or has default rules. The shell's grammar is
 | `rule_parser.py`, `rule_text.py` | rules from a policy file, and their mistakes; a rule as one line of text |
 | `facts.py`, `paths.py` | the effects of an action; patterns, and where paths lead |
 | `segments.py`, `shell.py`, `words.py` | a shell line, taken apart into commands |
+| `commands.py` | its commands as they are written, for checks that prevent accidents |
 | `wrappers.py`, `hazards.py`, `repositories.py` | programs that run others, hazardous words, foreign repositories |
 | `reading.py` | whether an action provably only reads |
 | `programs.toml`, `programs.py` | the table of known programs, see docs/policy-programs.md |

@@ -7,8 +7,10 @@ Untrusted commands run under a supervisor (`running_command`).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -138,10 +140,11 @@ class CommandTimeoutError(Exception):
 
     code: Final = "command_timeout"
 
-    def __init__(self, program: str, seconds: float, output: str) -> None:
+    def __init__(self, program: str, seconds: float, output: str, stderr: bytes = b"") -> None:
         super().__init__(f"{program} took longer than {seconds:g} s and was stopped")
-        #: Its output so far.
+        #: Its output so far, and what it wrote to stderr if the streams are split.
         self.output = output
+        self.stderr = stderr
 
 
 class CommandResult(FrozenStruct):
@@ -182,6 +185,8 @@ def run_program(
     data: bytes | None = None,
     is_split: bool = False,
     limit: int | None = None,
+    on_stdout: Callable[[bytes], bool] | None = None,
+    pass_fds: Sequence[int] = (),
     stop: threading.Event | None = None,
 ) -> CommandResult:
     """Run a program and return its exit code and output.
@@ -189,6 +194,9 @@ def run_program(
     data: The bytes on its stdin; by default that is empty.
     is_split: Keep stderr apart from stdout.
     limit: Bytes to keep of each stream; OUTPUT_LIMIT by default.
+    on_stdout: Gets stdout in pieces, which are then not kept. When it returns True, the program is killed, and its
+        exit code is that of the kill.
+    pass_fds: Descriptors that the program inherits.
     stop: Ends the program when set.
 
     A name without a path is looked up on PATH, outside of the project. The program runs in the root folder, where no
@@ -208,13 +216,15 @@ def run_program(
             stdin=stdin,
             stdout=PIPE,
             stderr=PIPE if is_split else STDOUT,
+            pass_fds=pass_fds,
         )
     finally:
         if stdin != DEVNULL:
             os.close(stdin)
     streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    end = _End(time.monotonic() + timeout, stop)
     try:
-        output = _read(process, streams, OUTPUT_LIMIT if limit is None else limit, time.monotonic() + timeout, stop)
+        output = _read(process, streams, OUTPUT_LIMIT if limit is None else limit, end, on_stdout)
         if process.returncode is not None:
             return CommandResult(process.returncode, *output)
     finally:
@@ -222,22 +232,48 @@ def run_program(
             _kill_group(process)
         for stream in streams:
             stream.close()
-    raise CommandTimeoutError(os.path.basename(argv[0]), timeout, output[0].decode("utf-8", "replace"))
+    if end.has_enough:
+        return CommandResult(-signal.SIGKILL, *output)
+    raise CommandTimeoutError(os.path.basename(argv[0]), timeout, output[0].decode("utf-8", "replace"), *output[1:])
+
+
+class _End:
+    """When to end a program that has not exited."""
+
+    def __init__(self, deadline: float, stop: threading.Event | None) -> None:
+        self._deadline = deadline
+        self._stop = stop
+        self.has_enough = False
+
+    def seconds_left(self) -> float:
+        """Return the time until the end; not above 0 when it is there."""
+        if self.has_enough or (self._stop is not None and self._stop.is_set()):
+            return 0.0
+        return self._deadline - time.monotonic()
 
 
 def _read(
-    process: Process, streams: list[IO[bytes]], limit: int, deadline: float, stop: threading.Event | None
+    process: Process,
+    streams: list[IO[bytes]],
+    limit: int,
+    end: _End,
+    on_stdout: Callable[[bytes], bool] | None,
 ) -> list[bytes]:
-    """Read until the process has exited, the deadline has passed or `stop` is set; return the end of each stream."""
+    """Read until the process has exited or is to be ended; return the end of each stream."""
     import selectors
+    import subprocess
 
     kept = {stream.fileno(): bytearray() for stream in streams}
+    first = streams[0].fileno()
 
     def read_chunk(number: int) -> bool:
         try:
             data = os.read(number, 65536)
         except BlockingIOError:
             return False
+        if on_stdout is not None and number == first:
+            end.has_enough = end.has_enough or (bool(data) and on_stdout(data))
+            return bool(data)
         kept[number] += data
         if len(kept[number]) > 2 * limit:
             del kept[number][:-limit]
@@ -247,14 +283,17 @@ def _read(
         for number in kept:
             os.set_blocking(number, False)
             selector.register(number, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0 and not (stop is not None and stop.is_set()):
-            for key, _ in selector.select(min(left, _POLL_INTERVAL)):
+        while (left := end.seconds_left()) > 0:
+            if not selector.get_map():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(min(left, _POLL_INTERVAL))
+            for key, _ in selector.select(min(left, _POLL_INTERVAL)) if selector.get_map() else ():
                 if not read_chunk(key.fd):
                     selector.unregister(key.fd)
             # The exit of the program counts, not the end of its output: a background process may keep that open.
             if process.poll() is not None:
                 for number in kept:
-                    while read_chunk(number):
+                    while not end.has_enough and read_chunk(number):
                         pass
                 break
     return [bytes(data[-limit:]) for data in kept.values()]
@@ -262,7 +301,6 @@ def _read(
 
 def _kill_group(process: Process) -> None:
     """Kill the process group of a program; it has not been waited for, so its id cannot have been reused."""
-    import signal
     import subprocess
 
     try:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_kit.guard.processes import launch as processes
-from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
+from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command, run_program
 
 #: A program with a child, which both would run for ever; their numbers are written to files.
 TREE = (
@@ -226,3 +227,60 @@ def test_a_program_may_leave_its_input_unread() -> None:
         ["sh", "-c", "exec 0<&-; exit 4"], timeout=60, environment={"PATH": os.defpath}, data=b"x" * 1_000_000
     )
     assert result.returncode == 4
+
+
+def test_output_can_be_read_as_it_comes() -> None:
+    """`on_stdout` gets every piece of stdout, which is not kept; stderr is."""
+    pieces: list[bytes] = []
+    script = "i=0; while [ $i -lt 9 ]; do echo line $i; i=$((i+1)); done; echo bad >&2; exit 4"
+    result = run_program(
+        ["/bin/sh", "-c", script],
+        timeout=60,
+        environment={"PATH": os.defpath},
+        is_split=True,
+        on_stdout=lambda data: pieces.append(data) is not None,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (4, b"", b"bad\n")
+    assert b"".join(pieces) == b"".join(b"line %d\n" % number for number in range(9))
+
+
+def test_a_program_that_has_written_enough_is_killed() -> None:
+    """When `on_stdout` returns True, the program ends, and nothing more is handed over."""
+    pieces: list[bytes] = []
+
+    def take(data: bytes) -> bool:
+        pieces.append(data)
+        return len(pieces) == 2
+
+    result = run_program(
+        ["/bin/sh", "-c", "while :; do echo line; done"],
+        timeout=60,
+        environment={"PATH": os.defpath},
+        on_stdout=take,
+    )
+    assert result.returncode == -signal.SIGKILL
+    assert len(pieces) == 2
+
+
+def test_a_program_that_is_stopped_keeps_what_went_to_stderr() -> None:
+    """The error of a program that did not end has its stderr, where the reason may be."""
+    stop = threading.Event()
+    pieces: list[bytes] = []
+
+    def take(data: bytes) -> bool:
+        pieces.append(data)
+        stop.set()
+        return False
+
+    script = "echo waiting for the disk >&2; echo ready; exec sleep 1000"
+    with pytest.raises(CommandTimeoutError) as caught:
+        run_program(
+            ["/bin/sh", "-c", script],
+            timeout=60,
+            environment={"PATH": os.defpath},
+            is_split=True,
+            on_stdout=take,
+            stop=stop,
+        )
+    assert pieces == [b"ready\n"]
+    assert caught.value.stderr == b"waiting for the disk\n"
