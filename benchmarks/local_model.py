@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -118,6 +119,8 @@ class Outcome(NamedTuple):
     calls: list[str]
     first_call: float | None
     seconds: float
+    #: Processor time of the run and everything it started.
+    cpu_seconds: float
     tokens_first: int | None
     answer: str
 
@@ -131,7 +134,7 @@ def run(task: Task, model: str, environ: dict[str, str]) -> Outcome:
         (project / ".amplifier").mkdir()
         (project / ".amplifier" / "policy.yaml").write_text(POLICY, encoding="utf-8")
         options = ["--trust", "--bundle", "default", "--provider", "local", "--model", model, "--max-turns", "12"]
-        begun = time.monotonic()
+        begun, used = time.monotonic(), _cpu_seconds()
         try:
             done = subprocess.run(
                 [AMPLIFIER, "run", *options, task.prompt],
@@ -146,12 +149,21 @@ def run(task: Task, model: str, environ: dict[str, str]) -> Outcome:
             answer = done.stdout.strip() or done.stderr.strip()[-300:]
         except subprocess.TimeoutExpired:
             answer = f"(stopped after {_TIME_LIMIT:g} s)"
-        seconds = time.monotonic() - begun
+        seconds, cpu_seconds = time.monotonic() - begun, _cpu_seconds() - used
         logs = subprocess.run([AMPLIFIER, "logs", "--json"], cwd=project, env=environ, capture_output=True, text=True)
+        # Some models change the test instead of the code.
+        (project / f"test_{task.name}.py").write_text(task.test, encoding="utf-8")
         tests = subprocess.run([sys.executable, "-m", "unittest", "-q"], cwd=project, capture_output=True, check=False)
         records = [json.loads(line) for line in logs.stdout.splitlines()]
         return Outcome(
-            task.name, tests.returncode == 0, _calls(records), _first_call(records), seconds, _tokens(records), answer
+            task=task.name,
+            passes=tests.returncode == 0,
+            calls=_calls(records),
+            first_call=_first_call(records),
+            seconds=seconds,
+            cpu_seconds=cpu_seconds,
+            tokens_first=_tokens(records),
+            answer=answer,
         )
 
 
@@ -182,6 +194,11 @@ def _tokens(records: list[dict[str, Any]]) -> int | None:
     return used[0].get("input_tokens") if used else None
 
 
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
@@ -201,7 +218,8 @@ def main() -> None:
         outcomes.append(outcome)
         first = "no call" if outcome.first_call is None else f"first call after {outcome.first_call:.0f} s"
         passes = "passes" if outcome.passes else "fails "
-        print(f"{task.name:8} {passes} {first}, {outcome.seconds:.0f} s in all, {outcome.tokens_first} tokens")
+        took = f"{outcome.seconds:.0f} s in all, {outcome.cpu_seconds:.0f} s of processor time"
+        print(f"{task.name:8} {passes} {first}, {took}, {outcome.tokens_first} tokens")
         for call in outcome.calls:
             print(f"           {call}")
         print(f"           -> {' '.join(outcome.answer.split())[:160]}", flush=True)

@@ -41,10 +41,11 @@ def _tool(name: str, description: str, **parameters: str) -> ToolSpec:
     return ToolSpec(name=name, description=description, parameters=schema)
 
 
-#: Read, list, edit and run: in a few words each, as small models take long to read and lose the thread.
+#: List, read, edit and run: in a few words each, as small models take long to read and lose the thread. The first one
+#: is the example of a call, which models copy: so it is one that is good to begin with.
 LEAN_TOOLS: Final = (
-    _tool("read_file", "Read a file.", file_path=""),
     _tool("glob", "List files by a pattern such as *.py or **/*.py.", pattern=""),
+    _tool("read_file", "Read a file.", file_path=""),
     _tool(
         "edit_file",
         "Replace a text in a file. Copy old_string from the file: it must be there exactly once.",

@@ -23,10 +23,9 @@ LEAN_SYSTEM: Final = (
 )
 #: The instructions of a model that gets a handful of tools.
 LEAN_AGENT: Final = (
-    "You are Amplifier, a coding agent in the user's project folder. You cannot see a file before you read it. Work "
-    "in steps: in each, say in one short sentence what you found and what you do next, then call one tool. To repair "
-    "code, read the failing test, read the code, replace the wrong line with edit_file (old_string is the line as it "
-    "is now, new_string is the corrected line), then run the tests with bash. When they pass, say so and stop."
+    "You are Amplifier, a coding agent in the user's project folder. You fix the code yourself, and you never change "
+    "tests. Call exactly one tool in each step: read the test and the code, then edit the code, then run the tests. "
+    "Before an edit, say in one sentence what the code must do instead. When the tests pass, stop."
 )
 #: Characters of the longest system prompt that a small model gets unchanged: about 300 tokens.
 LONGEST_LEAN_SYSTEM: Final = 1200
@@ -47,11 +46,12 @@ _HOW_TO_CALL: Final = """To call a tool, answer with its name and its arguments 
 The result comes in <tool_response>. Answer in plain text when you need no tool."""
 #: With an example, as small models copy what they see.
 _HOW_TO_CALL_LEAN: Final = """To call a tool, end your answer with one block like this:
-I look at the file first.
 {start}
-{{"name": "{name}", "arguments": {{"{parameter}": "main.py"}}}}
+{{"name": "{name}", "arguments": {{"{parameter}": "*"}}}}
 {end}
 The result comes in <tool_response>. Go on with the next step until the task is done."""
+
+_REPEATED: Final = "(This was the same call as the one before. Do something else now.)"
 
 Message = dict[str, str]
 
@@ -72,6 +72,8 @@ def messages_of(
             said[-1]["content"] += f"\n\n{text}"
         else:
             said.append({"role": role, "content": text})
+    if lean and said and repeats_call(conversation):
+        said[-1]["content"] += f"\n\n{_REPEATED}"
     if said and said[0]["role"] == "assistant":
         said.insert(0, {"role": "user", "content": _EMPTY})
     system = _system(conversation, tools, lean=lean, style=style)

@@ -225,8 +225,8 @@ def test_the_handful_of_tools(pretended: Path) -> None:
     body = agent_prompt(CODER_CONFIG, session_tools())
     system = body["messages"][0]["content"]
     assert [line.split('"')[3] for line in system.splitlines() if line.startswith('{"name": ')][:4] == [
-        "read_file",
         "glob",
+        "read_file",
         "edit_file",
         "bash",
     ]
@@ -239,7 +239,7 @@ def test_the_handful_of_tools(pretended: Path) -> None:
 
 
 def test_a_repeated_call_is_not_made_for_ever(pretended: Path) -> None:
-    """A model that makes the same call twice gets another temperature, since it would make it a third time."""
+    """A model that makes the same call twice is told so, and gets another temperature."""
     read = {"type": "tool_call", "id": "c", "name": "read_file", "input": {"file_path": "a.py"}}
     listed = {**read, "name": "glob", "input": {"pattern": "*"}}
     for second, temperature in ((read, 0.7), (listed, 0.0)):
@@ -247,7 +247,9 @@ def test_a_repeated_call_is_not_made_for_ever(pretended: Path) -> None:
         for call_id, call in (("c1", read), ("c2", second)):
             request.messages.append(Message(role="assistant", content=[{**call, "id": call_id}]))
             request.messages.append(Message(role="tool", tool_call_id=call_id, content="no"))
-        assert sent(LocalProvider(CODER_CONFIG), request)["temperature"] == temperature
+        body = sent(LocalProvider(CODER_CONFIG), request)
+        assert body["temperature"] == temperature
+        assert ("the same call" in body["messages"][-1]["content"]) == (second is read)
 
 
 RESULTS = {
