@@ -53,7 +53,7 @@ class ModelDownload(NamedTuple):
 
 #: The model that `amplifier provider install local` brings unless another is named.
 SMALL_MODEL: Final = "smollm2-135m"
-#: The smallest model that was seen to repair code. Apache-2.0; the hash is that of the file its authors publish.
+#: A small model for code, which can call tools. Apache-2.0; the hash is that of the file its authors publish.
 CODER: Final = ModelDownload(
     "qwen2.5-coder-1.5b",
     "Qwen2.5-Coder 1.5B Instruct",

@@ -31,7 +31,8 @@ To give a real model the same task, do one of these, then `make run` again:
                    or set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY
     A server       start Ollama, LM Studio, llama.cpp or vLLM on this machine
     No key at all  {program} provider install local --model qwen2.5-coder-1.5b
-                   or `make model`: downloads about 1.1 GB, once, of a model that repairs simple code
+                   or `make model`: downloads about 1.1 GB, once, of a small model for code, which
+                   works with the same tools and rules, and often gets the repair wrong
 """
 #: Limits for a real model: the task takes about five calls. Not in dollars: models on this machine have no known price.
 LIMITS = ["--max-turns", "20", "--max-total-tokens", "300000"]

@@ -23,9 +23,11 @@ LEAN_SYSTEM: Final = (
 )
 #: The instructions of a model that gets a handful of tools.
 LEAN_AGENT: Final = (
-    "You are Amplifier, a coding agent in the user's project folder. You fix the code yourself, and you never change "
-    "tests. Call exactly one tool in each step: read the test and the code, then edit the code, then run the tests. "
-    "Before an edit, say in one sentence what the code must do instead. When the tests pass, stop."
+    "You are Amplifier, a coding agent in the user's project folder. You cannot see a file before you read it. Work "
+    "in steps: in each, say in one short sentence what you found and what you do next, then call one tool. To repair "
+    "code, read the failing test, read the code that it tests, replace the wrong line of the code, and not of the "
+    "test, with edit_file (old_string is the line as it is now, new_string is the corrected line), then run the tests "
+    "with bash. When they pass, say that you are done, without another call."
 )
 #: Characters of the longest system prompt that a small model gets unchanged: about 300 tokens.
 LONGEST_LEAN_SYSTEM: Final = 1200
@@ -46,6 +48,7 @@ _HOW_TO_CALL: Final = """To call a tool, answer with its name and its arguments 
 The result comes in <tool_response>. Answer in plain text when you need no tool."""
 #: With an example, as small models copy what they see.
 _HOW_TO_CALL_LEAN: Final = """To call a tool, end your answer with one block like this:
+I look what is there.
 {start}
 {{"name": "{name}", "arguments": {{"{parameter}": "*"}}}}
 {end}

@@ -216,7 +216,7 @@ async def test_a_turn_of_a_session(weights: Path) -> None:
 @pytest.mark.usefixtures("coder")
 async def test_the_model_for_code_calls_a_tool(make: Make) -> None:
     """Asked to repair a test, the larger model reads a lean prompt and calls one of its four tools, in a fence."""
-    provider = make()
+    provider = make(max_tokens=200)
     assert provider.model == "qwen2.5-coder-1.5b"
     system = ("system", "Instructions of a whole session. " * 200)
     request = ask(system, "The test in test_pages.py fails. Repair pages.py.").model_copy(

@@ -31,7 +31,7 @@ _LOCAL: Final = "provider-local"
 @click.option(
     "--model",
     type=click.Choice([SMALL_MODEL, CODER.name]),
-    help=f"Model of `local`: {SMALL_MODEL} (127 MB) answers, {CODER.name} (1.1 GB) also repairs code.",
+    help=f"Model of `local`: {SMALL_MODEL} (127 MB) answers, {CODER.name} (1.1 GB) also uses tools.",
 )
 @json_option
 @report_errors
