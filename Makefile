@@ -11,7 +11,7 @@ MODEL  := .local-model
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
 
-.PHONY: help run install embed test test-system test-system-ci system twin lint format reference bench compat-answers bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
+.PHONY: help run install model embed test test-system test-system-ci system twin lint format reference bench compat-answers bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ install: | $(BIN)/python ## put the program on your path, or bring it up to date
 		--build-constraints constraints.txt .
 	@folder=$$($(UV) tool dir --bin); echo "installed: $$folder/amplifier" >&2; \
 	case ":$$PATH:" in *":$$folder:"*) ;; *) echo "not on your PATH yet: export PATH=\"$$folder:\$$PATH\"" >&2;; esac
+
+model: $(or $(wildcard $(VENV)/.ready),$(VENV)/.installed) ## download a model of 1.1 GB that runs on this machine, for `make run` and `amplifier run`; asks before
+	@$(BIN)/amplifier provider install local --model qwen2.5-coder-1.5b
 
 embed: $(VENV)/.ready ## run the embedding example of the README
 	@$(BIN)/python examples/embed.py

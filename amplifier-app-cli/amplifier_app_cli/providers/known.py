@@ -131,11 +131,14 @@ def is_installed(module: str) -> bool:
     return bool(entry_points(group="amplifier.modules", name=module))
 
 
-def has_local_model() -> bool:
-    """Return whether the engine and the weights of the model inside the program are installed."""
-    from amplifier_kit.local_model import find_local_model
+def installed_local_model() -> str | None:
+    """Return the name of the model inside the program that would answer, None when none is installed."""
+    from amplifier_kit.local_model import CODER, SMALL_MODEL, find_local_model
 
-    return find_local_model().is_complete
+    found = find_local_model()
+    if not found.is_complete:
+        return None
+    return CODER.name if found.coder is not None else SMALL_MODEL
 
 
 def how_to_get(module: str) -> str:

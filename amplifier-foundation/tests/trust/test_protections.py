@@ -72,7 +72,8 @@ TABLE: dict[str, str] = {
         output_reserve_fraction overloaded_delay_multiplier parallel_tool_calls poll_interval priority
         prompt_cache_key prompt_cache_mib protected_recent protected_tool_results raw raw_debug reasoning
         reasoning_effort reasoning_summary recent_tool_threshold refusal_fallback_enabled refusal_fallback_model
-        response_limit responses retry retry_jitter seed send_reasoning send_session_id settings.heartbeat_interval
+        response_limit responses retry retry_jitter search_engine seed send_reasoning send_session_id
+        settings.heartbeat_interval
         settings.max_parallel settings.max_recursion_depth settings.response_limit settings.timeout skip_events speed
         startup_wait stop stream_delay stream_idle_timeout structured_output structured_output_retries target_usage
         task_budget_tokens temperature think_tags thinking_budget_buffer thinking_budget_tokens thinking_display

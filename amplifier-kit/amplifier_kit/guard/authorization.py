@@ -51,16 +51,18 @@ def action_of(tool: Any, name: str, tool_input: Mapping[str, Any]) -> str:
 def question_of(tool: Any, call: Mapping[str, Any]) -> dict[str, Any]:
     """Return the details of a call's request for permission: tool, input, id and working directory.
 
-    Relative paths start in the tool's `working_dir`, if it has one, else in the project.
+    Relative paths start in the tool's `working_dir`, if it has one, else in the project. A tool whose calls always go
+    to the same host, which its input does not name, has it as `network_host`.
     """
     details = {key: call.get(key) for key in ("tool_name", "tool_input", "tool_call_id")}
-    try:
-        folder = getattr(tool, "working_dir", None)
-    except Exception as error:
-        logger.error("working_dir of tool '%s' failed: %s", call.get("tool_name"), error, exc_info=error)
-        return details
-    if isinstance(folder, str | Path) and str(folder):
-        details["working_dir"] = str(folder)
+    for attribute, detail in (("network_host", "host"), ("working_dir", "working_dir")):
+        try:
+            value = getattr(tool, attribute, None)
+        except Exception as error:
+            logger.error("%s of tool '%s' failed: %s", attribute, call.get("tool_name"), error, exc_info=error)
+            continue
+        if isinstance(value, str | Path) and str(value):
+            details[detail] = str(value)
     return details
 
 

@@ -61,6 +61,15 @@ def test_a_tool_says_where_it_works(folder: Any) -> None:
     assert question_of(_Placed(folder), {**_CALL, "other": 1}) == {**_CALL, "working_dir": "/elsewhere"}
 
 
+class _Connected:
+    network_host = "html.example"
+
+
+def test_a_tool_says_which_host_it_asks() -> None:
+    """A tool whose input names no host, and which always asks the same one, lets rules judge that host."""
+    assert question_of(_Connected(), _CALL) == {**_CALL, "host": "html.example"}
+
+
 @pytest.mark.parametrize("tool", [None, object(), MagicMock(), _Placed(""), _Placed(7), _Placed(OSError("x"))])
 def test_a_tool_that_does_not_say_where_it_works(tool: Any) -> None:
     """A tool that says nothing of the kind, or fails to, works where the session does."""

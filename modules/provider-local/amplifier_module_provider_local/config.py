@@ -20,9 +20,7 @@ from amplifier_kit.llm.config import (
     Whole,
     to_number,
 )
-
-#: The model that `amplifier provider install local` brings.
-SMALL_MODEL: Final = "smollm2-135m"
+from amplifier_kit.local_model import SMALL_MODEL
 
 _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"(-?\d+(?:\.\d+)?)\s*([smh]?)")
@@ -43,22 +41,28 @@ class LocalConfig(ProviderConfig):
     """The config keys of the provider."""
 
     model_path: PathText | None = Field(
-        None, description="A GGUF file, relative to the session's folder; null for the small model."
+        None, description="A GGUF file, relative to the session's folder; null for an installed model."
     )
     default_model: Name = Field(
-        SMALL_MODEL, description="Name of the model in events; a name that ends in `.gguf` is a `model_path`."
+        SMALL_MODEL,
+        description="Name of the model; qwen2.5-coder-1.5b by default where that is installed. A name that ends in "
+        "`.gguf` is a `model_path`.",
     )
     working_dir: PathText | None = Field(None, description="Folder of relative paths; null for the session's.")
     context_window: Annotated[int, BeforeValidator(to_number), Field(ge=64)] | None = Field(
-        None, description="Tokens that the model is loaded with; null for 4096 (small model) or at most 8192."
+        None, description="Tokens that the model is loaded with; null for 4096, or at most 8192 with `model_path`."
     )
     max_tokens: PositiveWhole | None = Field(
-        None, description="Tokens of the longest answer; null for 512 (small model) or 4096."
+        None, description="Tokens of the longest answer; null for 512 (smollm2), 1024 (qwen2.5-coder) or 4096."
     )
-    temperature: Temperature = Field(0.7, description="Sampling temperature; null for the engine's default.")
+    temperature: Temperature = Field(
+        0.7,
+        description="Sampling temperature; null for the engine's default. By default 0 for smollm2, and for "
+        "qwen2.5-coder 0.2, or 0 with tools.",
+    )
     seed: Whole | None = Field(None, description="Seed for sampling: nearly the same answer to the same request.")
     lean: Switch | None = Field(
-        None, description="Send a short prompt without tools; null for true with the small model."
+        None, description="Send a short prompt with at most four tools; null for true with an installed model."
     )
     keep_alive: Annotated[
         float,

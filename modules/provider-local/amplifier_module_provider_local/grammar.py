@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm.request import native_spec, read_tool_choice
 
-CALL_START: Final = "<tool_call>"
-CALL_END: Final = "</tool_call>"
+
+class CallStyle(NamedTuple):
+    """The marks around a call in a model's text."""
+
+    start: str
+    end: str
+
+
+#: What most models were trained on.
+TAGS: Final = CallStyle("<tool_call>", "</tool_call>")
+#: What models for code fall into.
+FENCE: Final = CallStyle("```json", "```")
+
 _MOST_CALLS: Final = 4
 
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
@@ -23,7 +34,15 @@ _RANGE: Final = ("minimum", "maximum")
 #: Only one way to write JSON: it saves tokens, and is the same as in histories.
 _SPACING: Final = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 #: Any text without a call.
-_TEXT: Final = rf"TEXT: /(.|\n)+/ & ~/(.|\n)*{CALL_START}(.|\n)*/"
+_TAGGED_TEXT: Final = rf"TEXT: /(.|\n)+/ & ~/(.|\n)*{TAGS.start}(.|\n)*/"
+#: The same where a call begins like a block of code. The engine takes the longest match of a lexeme and never goes
+#: back, so no lexeme of a text may go on where a call can begin.
+_FENCED_TEXT: Final = (
+    "text: (WORDS | INLINE | BLOCK)+",
+    "WORDS: /[^`]+/",
+    "INLINE: /`[^`\\n]+`/",
+    "BLOCK: /```([a-ik-z][a-z+#-]*|java|javascript|js|julia)?\\n([^`]|`[^`]|``[^`])*```/",
+)
 
 #: none, auto, required, or `tool:` and the name of the tool to call.
 Choice = str
@@ -43,11 +62,16 @@ def choice_of(request: ChatRequest) -> Choice:
 
 
 def grammar_of(
-    tools: Sequence[ToolSpec], choice: Choice, schema: dict[str, Any] | None = None, *, parallel: bool = True
+    tools: Sequence[ToolSpec],
+    choice: Choice,
+    schema: dict[str, Any] | None = None,
+    *,
+    parallel: bool = True,
+    style: CallStyle = TAGS,
 ) -> str:
     """Return the grammar of an answer: text or calls, calls only, or text only; with a schema, JSON for text."""
     lines = ["%llguidance {}"]
-    text = "TEXT" if schema is None else "answer"
+    text = ("text" if style == FENCE else "TEXT") if schema is None else "answer"
     callable_tools = [tool for tool in tools if choice in ("auto", "required", f"tool:{tool.name}")]
     most = _MOST_CALLS if parallel and not choice.startswith("tool:") else 1
     if not callable_tools:
@@ -56,16 +80,16 @@ def grammar_of(
         lines.append(f"start: call{{1,{most}}}")
     else:
         # Some models announce their calls; one that must answer with JSON may not.
-        lines.append(f"start: {text} | {'TEXT? ' if schema is None else ''}call{{1,{most}}}")
+        lines.append(f"start: {text} | {f'{text}? ' if schema is None else ''}call{{1,{most}}}")
     if schema is None:
-        lines.append(_TEXT)
+        lines += _FENCED_TEXT if style == FENCE else [_TAGGED_TEXT]
     else:
         lines.append(f"answer: {_json_rule(schema)}")
     if callable_tools:
         lines.append("call: " + " | ".join(f"call_{number}" for number in range(len(callable_tools))))
     for number, tool in enumerate(callable_tools):
-        head = f'{CALL_START}\n{{"name": {json.dumps(tool.name, ensure_ascii=False)}, "arguments": '
-        tail = f"}}\n{CALL_END}"
+        head = f'{style.start}\n{{"name": {json.dumps(tool.name, ensure_ascii=False)}, "arguments": '
+        tail = f"}}\n{style.end}"
         lines.append(f'call_{number}: {_quoted(head)} arguments_{number} {_quoted(tail)} "\\n"?')
         lines.append(f"arguments_{number}: {_json_rule(_arguments(tool))}")
     return "\n".join(lines) + "\n"

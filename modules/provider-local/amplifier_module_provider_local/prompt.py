@@ -14,59 +14,99 @@ from typing import Any, Final
 
 from amplifier_core.message_models import ToolSpec
 from amplifier_kit.llm.request import Call, Conversation, Image, Part, Result, Text, Turn, instruction_text
-from amplifier_module_provider_local.grammar import CALL_END, CALL_START
+from amplifier_module_provider_local.grammar import CallStyle
 
 #: The instructions of a small model, in place of longer ones.
 LEAN_SYSTEM: Final = (
     "You are Amplifier, a small and helpful assistant that runs on the user's own machine. Answer briefly and plainly. "
     "If you do not know something, say so."
 )
+#: The instructions of a model that gets a handful of tools.
+LEAN_AGENT: Final = (
+    "You are Amplifier, a coding agent in the user's project folder. You cannot see a file before you read it. Work "
+    "in steps: in each, say in one short sentence what you found and what you do next, then call one tool. To repair "
+    "code, read the failing test, read the code that it tests, replace the wrong line of the code, and not of the "
+    "test, with edit_file (old_string is the line as it is now, new_string is the corrected line), then run the tests "
+    "with bash. When they pass, say that you are done, without another call."
+)
 #: Characters of the longest system prompt that a small model gets unchanged: about 300 tokens.
 LONGEST_LEAN_SYSTEM: Final = 1200
+#: Characters of the longest system prompt that is added to the instructions for tools: about 100 tokens. With a longer
+#: one, such as that of the bundle `default`, a small model talks about the task instead of doing it.
+LONGEST_LEAN_ADDITION: Final = 400
 
 _EMPTY: Final = "(empty)"
 _REMINDERS: Final = re.compile(r"(?:\s*<system-reminder\b[^>]*>.*?</system-reminder>)+\s*", re.DOTALL)
+_LINE_NUMBERS: Final = re.compile(r"^ *[0-9]+\t", re.MULTILINE)
 #: Marks the reminder about the output schema, which even a small model must get.
 _SCHEMA: Final = 'source="output-schema"'
 _BLIND: Final = "(an image, which this model cannot see)"
-_HOW_TO_CALL: Final = f"""To call a tool, answer with its name and its arguments as JSON:
-{CALL_START}
+_HOW_TO_CALL: Final = """To call a tool, answer with its name and its arguments as JSON:
+{start}
 {{"name": NAME, "arguments": ARGUMENTS}}
-{CALL_END}
+{end}
 The result comes in <tool_response>. Answer in plain text when you need no tool."""
+#: With an example, as small models copy what they see.
+_HOW_TO_CALL_LEAN: Final = """To call a tool, end your answer with one block like this:
+I look what is there.
+{start}
+{{"name": "{name}", "arguments": {{"{parameter}": "*"}}}}
+{end}
+The result comes in <tool_response>. Go on with the next step until the task is done."""
+
+_REPEATED: Final = "(This was the same call as the one before. Do something else now.)"
 
 Message = dict[str, str]
 
 
-def messages_of(conversation: Conversation, tools: Sequence[ToolSpec], *, lean: bool) -> list[Message]:
+def messages_of(
+    conversation: Conversation, tools: Sequence[ToolSpec], *, lean: bool, style: CallStyle
+) -> list[Message]:
     """Return the messages; a lean prompt has short instructions and no reminders of hooks."""
     said: list[Message] = []
     for turn in conversation.turns:
         if lean and _is_reminder(turn):
             continue
         role = "assistant" if turn.role == "assistant" else "user"
-        text = _assistant(turn) if role == "assistant" else _other(turn)
+        text = _assistant(turn, style) if role == "assistant" else _other(turn, lean=lean)
         if not text.strip():
             continue
         if said and said[-1]["role"] == role:
             said[-1]["content"] += f"\n\n{text}"
         else:
             said.append({"role": role, "content": text})
+    if lean and said and repeats_call(conversation):
+        said[-1]["content"] += f"\n\n{_REPEATED}"
     if said and said[0]["role"] == "assistant":
         said.insert(0, {"role": "user", "content": _EMPTY})
-    system = _system(conversation, tools, lean=lean)
+    system = _system(conversation, tools, lean=lean, style=style)
     return [{"role": "system", "content": system}, *said] if system else said
 
 
-def _system(conversation: Conversation, tools: Sequence[ToolSpec], *, lean: bool) -> str:
+def repeats_call(conversation: Conversation) -> bool:
+    """Return whether the newest call is the same as the one before it."""
+    calls = [part for turn in conversation.turns for part in turn.parts if isinstance(part, Call)][-2:]
+    return len(calls) == 2 and (calls[0].name, calls[0].arguments) == (calls[1].name, calls[1].arguments)
+
+
+def _system(conversation: Conversation, tools: Sequence[ToolSpec], *, lean: bool, style: CallStyle) -> str:
     system = "\n\n".join(conversation.system)
-    if lean and (len(system) > LONGEST_LEAN_SYSTEM or not system):
+    if lean and tools:
+        system = "\n\n".join(filter(None, (LEAN_AGENT, system if len(system) <= LONGEST_LEAN_ADDITION else "")))
+    elif lean and (len(system) > LONGEST_LEAN_SYSTEM or not system):
         system = LEAN_SYSTEM
     if not tools:
         return system
     described = [json.dumps(_described(tool), ensure_ascii=False) for tool in tools]
-    listed = "\n".join(["# Tools", "", "<tools>", *described, "</tools>", "", _HOW_TO_CALL])
+    listed = "\n".join(["# Tools", "", "<tools>", *described, "</tools>", "", _how_to_call(tools, style, lean=lean)])
     return f"{system}\n\n{listed}" if system else listed
+
+
+def _how_to_call(tools: Sequence[ToolSpec], style: CallStyle, *, lean: bool) -> str:
+    parameter = next(iter(tools[0].parameters.get("properties") or {}), None)
+    if not lean or parameter is None:
+        return _HOW_TO_CALL.format(start=style.start, end=style.end)
+    return _HOW_TO_CALL_LEAN.format(start=style.start, end=style.end, name=tools[0].name, parameter=parameter)
 
 
 def _is_reminder(turn: Turn) -> bool:
@@ -80,32 +120,51 @@ def _described(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters}
 
 
-def _assistant(turn: Turn) -> str:
+def _assistant(turn: Turn, style: CallStyle) -> str:
     calls = [
-        f'{CALL_START}\n{{"name": {_json(part.name)}, "arguments": {_json(part.arguments)}}}\n{CALL_END}'
+        f'{style.start}\n{{"name": {_json(part.name)}, "arguments": {_json(part.arguments)}}}\n{style.end}'
         for part in turn.parts
         if isinstance(part, Call)
     ]
     return "\n".join(([turn.text] if turn.text else []) + calls)
 
 
-def _other(turn: Turn) -> str:
+def _other(turn: Turn, *, lean: bool) -> str:
     if turn.role in ("system", "developer"):
         return instruction_text(turn)
-    return "\n".join(filter(None, (_written(part) for part in turn.parts)))
+    return "\n".join(filter(None, (_written(part, lean=lean) for part in turn.parts)))
 
 
-def _written(part: Part) -> str:
+def _written(part: Part, *, lean: bool) -> str:
     match part:
         case Text():
             return part.text
         case Image():
             return _BLIND
         case Result():
-            inner = "\n".join(_written(piece) for piece in part.parts) or _EMPTY
+            inner = "\n".join(_written(piece, lean=lean) for piece in part.parts)
+            inner = (_plain_result(inner) if lean else inner) or _EMPTY
             return f"<tool_response>\n{inner}\n</tool_response>"
         case _:
             return ""
+
+
+def _plain_result(text: str) -> str:
+    """Return a tool's result as text without JSON, reminders and line numbers, all of which small models copy."""
+    text = _REMINDERS.sub("\n", text).strip()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if isinstance(found, dict):
+        if isinstance(found.get("content"), str):
+            text = found["content"]
+        elif isinstance(found.get("matches"), list):
+            text = "\n".join(str(one.get("path")) if isinstance(one, dict) else str(one) for one in found["matches"])
+        elif isinstance(found.get("stdout"), str):
+            said = [found["stdout"], str(found.get("stderr") or ""), f"exit code {found.get('returncode')}"]
+            text = "\n".join(part.strip("\n") for part in said if part.strip())
+    return _LINE_NUMBERS.sub("", text)
 
 
 def _json(value: Any) -> str:

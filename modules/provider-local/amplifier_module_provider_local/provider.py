@@ -20,12 +20,13 @@ from amplifier_kit.llm.provider import LLMProvider
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer, FinishReason, LLMResponse
 from amplifier_kit.llm.structured_output import Mode
-from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model
-from amplifier_module_provider_local.config import SMALL_MODEL, LocalConfig
+from amplifier_kit.local_model import CODER, INSTALL_COMMAND, SMALL_MODEL, find_local_model, models_folder
+from amplifier_module_provider_local.config import LocalConfig
 from amplifier_module_provider_local.gguf import ModelFile, NotGGUFError, read_model_file
 from amplifier_module_provider_local.grammar import choice_of, grammar_of, offered, readable_schema
 from amplifier_module_provider_local.host import Lease, Load
-from amplifier_module_provider_local.prompt import LONGEST_LEAN_SYSTEM, messages_of
+from amplifier_module_provider_local.models import Profile, lean_tools, profile_of
+from amplifier_module_provider_local.prompt import LONGEST_LEAN_ADDITION, LONGEST_LEAN_SYSTEM, messages_of, repeats_call
 from amplifier_module_provider_local.response import CallReader, chunks_of
 
 #: Progress before the answer begins: `phase` is loading, loaded or reading; `message` is for people.
@@ -34,13 +35,8 @@ PROGRESS_EVENT: Final = "provider:progress"
 LEAN_EVENT: Final = "provider:lean"
 EVENTS: Final = (PROGRESS_EVENT, LEAN_EVENT)
 
-_SMALL_CONTEXT: Final = 4096
-_SMALL_ANSWER: Final = 512
-#: Keeps a small model from repeating itself forever.
-_SMALL_PENALTY: Final = 1.1
-#: Longer windows have to be configured: they take memory from the start.
-_USUAL_CONTEXT: Final = 8192
-_USUAL_ANSWER: Final = 4096
+#: For a model that made the same call twice: with the likeliest words it would make it for ever.
+_UNSTUCK_TEMPERATURE: Final = 0.7
 _LLAMA: Final = Wire("llama", OPENAI.error_codes)
 _PROGRESS_INTERVAL: Final = 0.5
 
@@ -64,12 +60,15 @@ class LocalProvider(LLMProvider):
         folder = settings.working_dir or _capability(coordinator, "session.working_dir") or Path.cwd()
         is_file = name.endswith(".gguf")
         path = settings.model_path or (name if is_file else None)
-        #: None for the model that comes with `amplifier provider install local`.
+        #: None for a model that `amplifier provider install local` brings.
         self.model_path = Path(folder) / Path(path).expanduser() if path else None
         if self.model_path is not None and (is_file or not (settings.is_given("default_model") or settings.model)):
             self.model = self.model_path.stem
         home = _capability(coordinator, "amplifier.home")
         self._home = Path(home) if home else amplifier_home()
+        is_named = settings.is_given("default_model") or settings.model
+        if not is_named and self.model_path is None and (models_folder(self._home) / CODER.file).is_file():
+            self.model = CODER.name
         self._lean_was_reported = False
 
     # -- the engine --
@@ -104,11 +103,11 @@ class LocalProvider(LLMProvider):
             raise ConfigurationError(
                 f"{self.name}: the engine of local models is not installed: run `{INSTALL_COMMAND}`"
             )
-        path = self._path_of(model) or found.weights
+        path = self._path_of(model) or (found.coder if model == CODER.name else found.weights)
         if path is None:
+            command = CODER.install_command if model == CODER.name else INSTALL_COMMAND
             raise ConfigurationError(
-                f"{self.name}: the model {model} is not installed: run `{INSTALL_COMMAND}`, or set `model_path` to a "
-                "GGUF file"
+                f"{self.name}: the model {model} is not installed: run `{command}`, or set `model_path` to a GGUF file"
             )
         try:
             file = read_model_file(path)
@@ -123,7 +122,7 @@ class LocalProvider(LLMProvider):
             engine=found.engine,
             model=path,
             name=model,
-            context=self._context(file),
+            context=self._context(file, model),
             threads=settings.threads,
             batch=settings.batch_size,
             cache_mib=settings.prompt_cache_mib,
@@ -136,12 +135,12 @@ class LocalProvider(LLMProvider):
         return load, file
 
     def _path_of(self, model: str) -> Path | None:
-        """Return the file of a model, None for the small one that is installed; raises NotFoundError for others."""
+        """Return the file of a model, None for those that can be installed; raises NotFoundError for others."""
         if model.endswith(".gguf"):
             return Path(model).expanduser()
-        if model == self.model:
+        if model == self.model and (self.model_path is not None or model not in (SMALL_MODEL, CODER.name)):
             return self.model_path
-        if model == SMALL_MODEL:
+        if model in (SMALL_MODEL, CODER.name):
             return None
         raise NotFoundError(
             f"{self.name}: unknown model {model!r}: only {self.model} is configured; set `model_path` for another",
@@ -149,11 +148,12 @@ class LocalProvider(LLMProvider):
             model=model,
         )
 
-    def _is_small(self, model: str) -> bool:
-        return not model.endswith(".gguf") and (model != self.model or self.model_path is None)
+    def _profile(self, model: str) -> Profile:
+        is_file = model.endswith(".gguf") or (model == self.model and self.model_path is not None)
+        return profile_of(model, is_file=is_file)
 
-    def _context(self, file: ModelFile) -> int:
-        usual = _SMALL_CONTEXT if self.model_path is None else _USUAL_CONTEXT
+    def _context(self, file: ModelFile, model: str) -> int:
+        usual = self._profile(model).context
         return self.settings.context_window or min(file.context_length or usual, usual)
 
     # -- one call --
@@ -165,12 +165,16 @@ class LocalProvider(LLMProvider):
 
     def payload(self, call: LLMCall) -> dict[str, Any]:
         """Return the body of the request."""
-        request, settings = call.request, self.settings
+        request, settings, profile = call.request, self.settings, self._profile(call.model)
         tools = self._tools(request, call.model)
-        temperature = request.temperature if request.temperature is not None else settings.temperature
+        temperature = profile.tool_temperature if tools else profile.temperature
+        if "temperature" in settings.model_fields_set:
+            temperature = settings.temperature
+        elif tools and not temperature and repeats_call(call.conversation):
+            temperature = _UNSTUCK_TEMPERATURE
         wishes = {
-            "temperature": temperature,
-            "top_p": request.top_p,
+            "temperature": temperature if request.temperature is None else request.temperature,
+            "top_p": profile.top_p if request.top_p is None else request.top_p,
             "stop": request.stop or None,
             "seed": settings.seed,
             "user": call.session_id,
@@ -178,7 +182,7 @@ class LocalProvider(LLMProvider):
         }
         return {
             "model": call.model,
-            "messages": messages_of(call.conversation, tools, lean=self._is_lean(call.model)),
+            "messages": messages_of(call.conversation, tools, lean=self._is_lean(call.model), style=profile.style),
             "max_tokens": request.max_output_tokens
             or settings.max_tokens
             or self.model_info(call.model).max_output_tokens,
@@ -193,19 +197,19 @@ class LocalProvider(LLMProvider):
         shape = call.shape.json_schema if call.shape is not None and call.shape.mode == "native" else None
         choice = choice_of(call.request)
         if tools and choice != "none":
-            # A small model would repeat the same call.
+            profile = self._profile(call.model)
             wanted = (call.request.metadata or {}).get("parallel_tool_calls") is not False
-            parallel = wanted and not self._is_small(call.model)
-            return {"grammar": grammar_of(tools, choice, shape, parallel=parallel)}
+            parallel = wanted and profile.is_parallel
+            return {"grammar": grammar_of(tools, choice, shape, parallel=parallel, style=profile.style)}
         if shape is None:
-            return {"repeat_penalty": _SMALL_PENALTY} if self._is_small(call.model) else {}
+            return {}
         return {"response_format": {"type": "json_schema", "json_schema": {"schema": readable_schema(shape)}}}
 
     async def attempt(self, client: Any, payload: dict[str, Any], answer: Answer, call: LLMCall) -> None:
         """Stream one answer; the engine stops when the stream is closed early."""
         choice = choice_of(call.request)
         has_tools = "grammar" in payload
-        reader = CallReader(answer)
+        reader = CallReader(answer, {tool.name for tool in offered(call.request)})
         reason: str | None = None
         async with (
             self.asking(client, call.model) as http,
@@ -237,8 +241,8 @@ class LocalProvider(LLMProvider):
         _, file = self._load(call.model)
         most = f", at most {file.context_length}" if file.context_length else ""
         return ContextLengthError(
-            f"{self.name}: the conversation is longer than the {self._context(file)} tokens that {call.model} is "
-            f"loaded with: shorten it, or raise `context_window`{most}",
+            f"{self.name}: the conversation is longer than the {self._context(file, call.model)} tokens that "
+            f"{call.model} is loaded with: shorten it, or raise `context_window`{most}",
             provider=self.name,
             model=call.model,
             status_code=400,
@@ -247,24 +251,27 @@ class LocalProvider(LLMProvider):
     # -- a small model --
 
     def _is_lean(self, model: str) -> bool:
-        return self.settings.lean if self.settings.lean is not None else self._is_small(model)
+        return self.settings.lean if self.settings.lean is not None else self._profile(model).is_lean
 
     def _tools(self, request: ChatRequest, model: str) -> list[Any]:
-        """Return the tools to offer: a small model only gets those that it must call."""
+        """Return the tools to offer: in a lean prompt the short ones of the model, or those that it must call."""
         tools = offered(request)
-        return [] if self._is_lean(model) and choice_of(request) in ("auto", "none") else tools
+        is_free = choice_of(request) in ("auto", "none")
+        return lean_tools(self._profile(model), tools) if self._is_lean(model) and is_free else tools
 
     async def _report_lean(self, request: ChatRequest) -> None:
         model = request.model or self.model
         if self._lean_was_reported or not self._is_lean(model):
             return
-        left_out = len(offered(request)) - len(self._tools(request, model))
+        kept = [tool.name for tool in self._tools(request, model)]
+        left_out = len(offered(request)) - len(kept)
         system = sum(len(str(message.content)) for message in request.messages if message.role == "system")
-        if not left_out and system <= LONGEST_LEAN_SYSTEM:
+        if not left_out and system <= (LONGEST_LEAN_ADDITION if kept else LONGEST_LEAN_SYSTEM):
             return
         self._lean_was_reported = True
         words = (
-            f"{model} is a small model: it answers without tools and with short instructions "
+            f"{model} is a small model: it answers {f'with {len(kept)} tools' if kept else 'without tools'} and with "
+            "short instructions "
             "(`lean: false` in its config changes that)"
         )
         data = {"provider": self.name, "model": model, "tools_left_out": left_out, "message": words}
@@ -292,29 +299,31 @@ class LocalProvider(LLMProvider):
 
     def model_info(self, model: str) -> ModelInfo:
         """Describe a model; with default limits when its file cannot be read."""
+        profile = self._profile(model)
         try:
             _, file = self._load(model)
         except (ConfigurationError, NotFoundError):
-            usual = _SMALL_CONTEXT if self._is_small(model) else _USUAL_CONTEXT
-            context = self.settings.context_window or usual
+            context = self.settings.context_window or profile.context
         else:
-            context = self._context(file)
-        is_small = self._is_small(model)
+            context = self._context(file, model)
         able = [capabilities.TOOLS, capabilities.STREAMING, capabilities.JSON_MODE]
-        able += [capabilities.FAST] if is_small else []
+        able += [capabilities.FAST] if model == SMALL_MODEL else []
         return ModelInfo(
             id=model,
-            display_name="SmolLM2 135M Instruct" if is_small else Path(model).stem,
+            display_name=profile.title or Path(model).stem,
             context_window=context,
-            max_output_tokens=min(_SMALL_ANSWER if is_small else _USUAL_ANSWER, context),
+            max_output_tokens=min(profile.answer, context),
             capabilities=able,
+            defaults={"request_overhead": profile.overhead} if profile.overhead and self._is_lean(model) else {},
         )
 
     async def fetch_models(self, client: Any) -> list[ModelInfo]:
-        """Return the configured model, and the small one if it is installed; nothing is loaded."""
-        models = [self.model] if self.model_path is not None else []
-        if find_local_model(self._home).weights is not None and SMALL_MODEL not in models:
-            models.append(SMALL_MODEL)
+        """Return the configured model, and those that are installed; nothing is loaded."""
+        found = find_local_model(self._home)
+        installed = [
+            name for name, file in ((CODER.name, found.coder), (SMALL_MODEL, found.weights)) if file is not None
+        ]
+        models = dict.fromkeys([self.model] if self.model_path is not None else []) | dict.fromkeys(installed)
         return [self.model_info(model) for model in models]
 
     def config_fields(self) -> list[ConfigField]:

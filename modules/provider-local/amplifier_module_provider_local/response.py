@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Any, Final
 
 from amplifier_core.llm_errors import InvalidToolCallError
 from amplifier_kit.llm.errors import ServiceError
 from amplifier_kit.llm.response import Answer
-from amplifier_module_provider_local.grammar import CALL_END, CALL_START
+from amplifier_module_provider_local.grammar import FENCE, TAGS, CallStyle
 
 _HEAD: Final = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*(?=\S)')
 _LONGEST_HEAD: Final = 1000
@@ -33,11 +33,21 @@ async def chunks_of(response: Any) -> AsyncIterator[dict[str, Any]]:
         yield chunk
 
 
-class CallReader:
-    """Feed an answer from pieces of text that may contain calls."""
+def _begun(text: str, mark: str) -> int:
+    """Return how many characters at the end of a text may be the beginning of a mark."""
+    return next((n for n in range(len(mark) - 1, 0, -1) if text.endswith(mark[:n])), 0)
 
-    def __init__(self, answer: Answer) -> None:
+
+class CallReader:
+    """Feed an answer from pieces of text that may contain calls, in tags or in a fence.
+
+    A fence is a call if it names one of the tools `names`; all others are text.
+    """
+
+    def __init__(self, answer: Answer, names: Collection[str]) -> None:
         self._answer = answer
+        self._names = names
+        self._style = TAGS
         self._rest = ""
         self._read = self._text
         self._key = 0
@@ -63,24 +73,41 @@ class CallReader:
     # -- the states: each returns whether there may be more to read --
 
     async def _text(self) -> bool:
-        before, mark, behind = self._rest.partition(CALL_START)
-        if mark:
-            await self._answer.say("text", before.rstrip())
-            await self._answer.end_said()
-            self._rest, self._read = behind, self._head
-            return True
+        style = min((TAGS, FENCE), key=lambda style: self._rest.find(style.start) % (len(self._rest) + 1))
+        before, mark, behind = self._rest.partition(style.start)
         # Hold back a possible beginning of a call, and blanks that may precede one.
-        held = next((n for n in range(len(CALL_START) - 1, 0, -1) if before.endswith(CALL_START[:n])), 0)
+        held = 0 if mark else max(_begun(before, style.start) for style in (TAGS, FENCE))
         ready = before[: len(before) - held].rstrip()
         if ready:
             await self._answer.say("text", ready)
-            self._rest = before[len(ready) :]
-        return False
+            self._rest = self._rest[len(ready) :]
+        is_call = self._is_call(style, behind) if mark else None
+        if is_call is None:
+            return False
+        if is_call:
+            await self._answer.end_said()
+            self._style, self._rest, self._read = style, behind, self._head
+        else:
+            await self._answer.say("text", before[len(ready) :] + mark)
+            self._rest = behind
+        return True
+
+    def _is_call(self, style: CallStyle, behind: str) -> bool | None:
+        """Return whether a call begins at a mark; None when that depends on what follows."""
+        if style == TAGS:
+            return True
+        match = _HEAD.match(behind)
+        if match is not None:
+            return behind[match.end()] == "{" and json.loads(match[1]) in self._names
+        begun = behind.lstrip()
+        if len(behind) > _LONGEST_HEAD or style.end in behind or (begun and not begun.startswith("{")):
+            return False
+        return None
 
     async def _head(self) -> bool:
         match = _HEAD.match(self._rest)
         if match is None:
-            if len(self._rest) > _LONGEST_HEAD or CALL_END in self._rest:
+            if len(self._rest) > _LONGEST_HEAD or self._style.end in self._rest:
                 raise self._unreadable()
             return False
         if self._rest[match.end()] != "{":
@@ -106,7 +133,7 @@ class CallReader:
         return False
 
     async def _tail(self) -> bool:
-        _, mark, behind = self._rest.partition(CALL_END)
+        _, mark, behind = self._rest.partition(self._style.end)
         if not mark:
             return False
         self._rest, self._read = behind.lstrip(), self._gap

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_kit.local_model import INSTALL_COMMAND, find_local_model, local_model_folder
+from amplifier_kit.local_model import CODER, INSTALL_COMMAND, find_local_model, local_model_folder, models_folder
 from amplifier_module_provider_local import LocalProvider
 
 HERE = Path(__file__).parent
@@ -53,6 +53,16 @@ def weights(home: Path) -> Path:
             f"the real model is neither in this environment nor named by AMPLIFIER_TEST_MODEL ({INSTALL_COMMAND})"
         )
     return found.weights
+
+
+@pytest.fixture
+def coder(weights: Path, home: Path) -> None:
+    """Install the larger model, whose file AMPLIFIER_TEST_CODER names; skip where it does not."""
+    given = os.environ.get("AMPLIFIER_TEST_CODER")
+    if not given:
+        pytest.skip(f"AMPLIFIER_TEST_CODER names no file of {CODER.name} (`{CODER.install_command}` brings it)")
+    models_folder(home).mkdir()
+    (models_folder(home) / CODER.file).symlink_to(Path(given).resolve(strict=True))
 
 
 @pytest.fixture

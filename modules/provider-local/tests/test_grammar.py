@@ -10,13 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.message_models import ToolSpec
-from amplifier_module_provider_local.grammar import choice_of, grammar_of, offered, readable_schema
+from amplifier_module_provider_local.grammar import FENCE, choice_of, grammar_of, offered, readable_schema
 from amplifier_testing.llm.rig import ask
 
 TOOLS = [
     ToolSpec(name="look", parameters={"type": "object", "properties": {"where": {"type": "string"}}}),
     ToolSpec(name="go", parameters={}),
 ]
+
+
+def test_calls_in_a_fence() -> None:
+    """A model for code writes its calls in a fence, and no other text with such a fence."""
+    grammar = grammar_of(TOOLS, "auto", parallel=False, style=FENCE)
+    assert r'call_0: "```json\n{\"name\": \"look\", \"arguments\": " arguments_0 "}\n```"' in grammar
+    assert "start: text | text? call{1,1}" in grammar
+    assert "tool_call" not in grammar
 
 
 @pytest.mark.parametrize(

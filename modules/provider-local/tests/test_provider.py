@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from amplifier_core.llm_errors import ConfigurationError, NotFoundError
-from amplifier_core.message_models import ResponseFormatJson, ResponseFormatJsonSchema
+from amplifier_core.message_models import Message, ResponseFormatJson, ResponseFormatJsonSchema, ToolSpec
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit import local_model
 from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_kit.llm.structured_output import shape_of
 from amplifier_module_provider_local import LocalProvider, mount
 from amplifier_module_provider_local.host import Host, Load
-from amplifier_module_provider_local.prompt import LEAN_SYSTEM
+from amplifier_module_provider_local.prompt import LEAN_AGENT, LEAN_SYSTEM
 from amplifier_testing.llm.rig import ask
 
 
@@ -187,6 +187,132 @@ def test_a_demanded_tool_is_never_left_out(pretended: Path) -> None:
     """A tool that must be called is offered to the small model too."""
     body = sent(LocalProvider({}), ask("hello", tools=("look",), tool_choice="required"))
     assert "<tool_call>" in body["grammar"]
+
+
+SESSION_TOOLS = {
+    "read_file": ("file_path", "offset", "limit"),
+    "write_file": ("file_path", "content"),
+    "edit_file": ("file_path", "old_string", "new_string", "replace_all"),
+    "bash": ("command", "timeout", "job"),
+    "glob": ("pattern", "path"),
+    "web_fetch": ("url",),
+}
+
+
+def session_tools(**changed: tuple[str, ...]) -> list[ToolSpec]:
+    """Return long descriptions of the tools that a session has."""
+    return [
+        ToolSpec(
+            name=name,
+            description="It does much. " * 50,
+            parameters={"type": "object", "properties": {key: {"type": "string"} for key in keys}},
+        )
+        for name, keys in {**SESSION_TOOLS, **changed}.items()
+    ]
+
+
+def agent_prompt(config: dict[str, Any], tools: list[ToolSpec], system: str = "x" * 5000) -> dict[str, Any]:
+    """Return the body of a request with these tools."""
+    request = ask(("system", system), "Fix the test.").model_copy(update={"tools": tools})
+    return sent(LocalProvider(config), request)
+
+
+CODER_CONFIG = {"default_model": "qwen2.5-coder-1.5b"}
+
+
+def test_the_handful_of_tools(pretended: Path) -> None:
+    """The model for code gets read, list, edit and run in a few words, calls in a fence, and one call at a time."""
+    body = agent_prompt(CODER_CONFIG, session_tools())
+    system = body["messages"][0]["content"]
+    assert [line.split('"')[3] for line in system.splitlines() if line.startswith('{"name": ')][:4] == [
+        "glob",
+        "read_file",
+        "edit_file",
+        "bash",
+    ]
+    assert "web_fetch" not in system
+    assert system.startswith(LEAN_AGENT)
+    assert len(system) < 2700, "about 900 tokens, of three characters each"
+    assert "```json" in body["grammar"]
+    assert "call{1,1}" in body["grammar"]
+    assert (body["temperature"], body["top_p"]) == (0.0, 0.9)
+
+
+def test_a_repeated_call_is_not_made_for_ever(pretended: Path) -> None:
+    """A model that makes the same call twice is told so, and gets another temperature."""
+    read = {"type": "tool_call", "id": "c", "name": "read_file", "input": {"file_path": "a.py"}}
+    listed = {**read, "name": "glob", "input": {"pattern": "*"}}
+    for second, temperature in ((read, 0.7), (listed, 0.0)):
+        request = ask("Fix it.").model_copy(update={"tools": session_tools()})
+        for call_id, call in (("c1", read), ("c2", second)):
+            request.messages.append(Message(role="assistant", content=[{**call, "id": call_id}]))
+            request.messages.append(Message(role="tool", tool_call_id=call_id, content="no"))
+        body = sent(LocalProvider(CODER_CONFIG), request)
+        assert body["temperature"] == temperature
+        assert ("the same call" in body["messages"][-1]["content"]) == (second is read)
+
+
+RESULTS = {
+    '{"file_path": "/p/a.py", "content": "     1\\tdef f():\\n    12\\t\\treturn 1"}': "def f():\n\treturn 1",
+    '{"matches": [{"path": "a.py", "type": "file"}, {"path": "b.py"}], "count": 2}': "a.py\nb.py",
+    '{"stdout": "ran\\n", "stderr": "", "returncode": 1}': "ran\nexit code 1",
+    'edited\n\n<system-reminder source="hooks-x">\nuse the list\n</system-reminder>': "edited",
+    "near lines:\n     2\ta\n    10\tb": "near lines:\na\nb",
+    '["kept"]': '["kept"]',
+}
+
+
+@pytest.mark.parametrize(("result", "shown"), RESULTS.items())
+def test_results_in_a_lean_prompt(pretended: Path, result: str, shown: str) -> None:
+    """A small model reads what a tool found as plain text, without line numbers, which it would copy into its edits."""
+    request = ask("Read it.").model_copy(update={"tools": session_tools()})
+    call = {"type": "tool_call", "id": "c1", "name": "read_file", "input": {"file_path": "a.py"}}
+    request.messages.append(Message(role="assistant", content=[call]))
+    request.messages.append(Message(role="tool", tool_call_id="c1", content=result))
+    newest = sent(LocalProvider(CODER_CONFIG), request)["messages"][-1]["content"]
+    assert newest == f"<tool_response>\n{shown}\n</tool_response>"
+    whole = sent(LocalProvider({"model_path": "/m/x.gguf"}), request)["messages"][-1]["content"]
+    assert whole == f"<tool_response>\n{result}\n</tool_response>"
+
+
+def test_short_instructions_are_added(pretended: Path) -> None:
+    """Short instructions of the user's stay beside those for tools."""
+    body = agent_prompt(CODER_CONFIG, session_tools(), "Answer in German.")
+    assert f"{LEAN_AGENT}\n\nAnswer in German.\n\n# Tools" in body["messages"][0]["content"]
+
+
+def test_a_tool_with_other_parameters_is_left_out(pretended: Path) -> None:
+    """A tool that only has the name of a known one is not offered in the known one's short form."""
+    system = agent_prompt(CODER_CONFIG, session_tools(bash=("line",)))["messages"][0]["content"]
+    assert '"bash"' not in system
+    assert '"edit_file"' in system
+
+
+def test_settings_of_models(pretended: Path) -> None:
+    """Each known model has the settings that worked best with it; what the config says wins."""
+    small = sent(LocalProvider({}), ask("hello"))
+    assert (small["temperature"], "repeat_penalty" in small, "top_p" in small) == (0.0, False, False)
+    coder = sent(LocalProvider(CODER_CONFIG), ask("hello"))
+    assert (coder["temperature"], coder["top_p"]) == (0.2, 0.9)
+    assert sent(LocalProvider({"model_path": "/m/x.gguf"}), ask("hello"))["temperature"] == 0.7
+    assert (
+        sent(LocalProvider({**CODER_CONFIG, "temperature": 0.5}), ask("hello", tools=("look",)))["temperature"] == 0.5
+    )
+
+
+def test_the_larger_model_is_the_default_where_it_is_installed(pretended: Path, home: Path) -> None:
+    """A model that was downloaded on purpose answers, unless another one is named."""
+    local_model.models_folder(home).mkdir()
+    (local_model.models_folder(home) / local_model.CODER.file).write_bytes(b"GGUF")
+    assert LocalProvider({}).get_model_info().id == "qwen2.5-coder-1.5b"
+    assert LocalProvider({"default_model": "smollm2-135m"}).get_model_info().id == "smollm2-135m"
+    assert LocalProvider({"model_path": "/m/big.gguf"}).get_model_info().id == "big"
+
+
+async def test_the_larger_model_is_missing(pretended: Path) -> None:
+    """Without its file it is said how to get it."""
+    with pytest.raises(ConfigurationError, match=r"install local --model qwen2\.5-coder-1\.5b`"):
+        await LocalProvider(CODER_CONFIG).complete(ask())
 
 
 async def test_being_lean_is_reported_once(no_engine: None) -> None:

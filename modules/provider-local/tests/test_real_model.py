@@ -17,6 +17,7 @@ from amplifier_core.message_models import ResponseFormatJsonSchema
 from amplifier_core.testing import wait_for
 from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_module_provider_local import LocalProvider
+from amplifier_module_provider_local.models import LEAN_TOOLS
 from amplifier_testing.llm.rig import ask
 
 Make = Callable[..., LocalProvider]
@@ -210,3 +211,26 @@ async def test_a_turn_of_a_session(weights: Path) -> None:
     assert cost == {"cost_usd": "0"}
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.usefixtures("coder")
+async def test_the_model_for_code_calls_a_tool(make: Make) -> None:
+    """Asked to repair a test, the larger model reads a lean prompt and calls one of its four tools, in a fence."""
+    provider = make(max_tokens=200)
+    assert provider.model == "qwen2.5-coder-1.5b"
+    system = ("system", "Instructions of a whole session. " * 200)
+    request = ask(system, "The test in test_pages.py fails. Repair pages.py.").model_copy(
+        update={"tools": [*LEAN_TOOLS]}
+    )
+    response = await provider.complete(request)
+    assert [call.name in {tool.name for tool in LEAN_TOOLS} for call in response.tool_calls or ()] == [True]
+    assert response.usage is not None
+    assert response.usage.input_tokens < 900
+
+
+@pytest.mark.usefixtures("coder")
+async def test_the_model_for_code_answers_in_text(make: Make) -> None:
+    """A question that needs no tool may be answered without one, also with a block of code."""
+    provider = make()
+    response = await provider.complete(ask("Write a Python function that adds two numbers.", max_output_tokens=80))
+    assert "def " in (response.text or "")

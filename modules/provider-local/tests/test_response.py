@@ -33,7 +33,7 @@ def written(name: str, arguments: Any) -> str:
 async def read(pieces: list[str], reason: Any = "stop") -> LLMResponse:
     """Return what comes of text that arrives in these pieces."""
     answer = Answer(StreamEmitter(None, None, enabled=False), "llama")
-    reader = CallReader(answer)
+    reader = CallReader(answer, {"look"})
     for piece in pieces:
         await reader.feed(piece)
     if reason != "length":
@@ -57,6 +57,53 @@ async def test_however_it_is_cut(text: str, calls: list[tuple[str, dict[str, Any
     response = await read([*pieces, whole[at:]])
     assert [(call.name, call.arguments) for call in response.tool_calls or ()] == calls
     assert (response.text or "") == (text.rstrip() if calls else text)
+
+
+FENCED = '```json\n{"name": "look", "arguments": {"a": "``` }"}}\n```'
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+async def test_a_call_in_a_fence(size: int) -> None:
+    """Models for code write their calls as JSON in a fence: it is a call when it names a tool that was offered."""
+    whole = f"I look. {FENCED}\n{FENCED}"
+    response = await read([whole[at : at + size] for at in range(0, len(whole), size)])
+    assert [(call.name, call.arguments) for call in response.tool_calls or ()] == [("look", {"a": "``` }"})] * 2
+    assert response.text == "I look."
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"port": 80}\n``` is the file.',
+        '```json\n{"name": "other", "arguments": {}}\n```',
+        '```json\n{"name": "look"}\n```',
+        "```json\n[1, 2]\n```",
+        "```json\n" + '{"a": "' + "x" * 2000,
+        '```python\nprint("```json")\n```',
+        '```json\n{"name": "lo',
+        "```js",
+        "ends with ```json",
+    ],
+)
+async def test_other_fences_are_text(text: str, size: int) -> None:
+    """JSON that is not a call of an offered tool is shown as it was written."""
+    response = await read([text[at : at + size] for at in range(0, len(text), size)])
+    assert response.text == text
+    assert not response.tool_calls
+
+
+@given(
+    st.text(alphabet=st.sampled_from('`json\n{"name: lok,} '), max_size=40), st.lists(st.integers(1, 9), max_size=40)
+)
+async def test_texts_with_fences_are_whole(text: str, cuts: list[int]) -> None:
+    """Whatever looks like the beginning of a fence comes out as it went in, in pieces of any size."""
+    pieces, at = [], 0
+    for cut in cuts:
+        pieces.append(text[at : at + cut])
+        at += cut
+    response = await read([*pieces, text[at:]])
+    assert (response.text or "") == text
 
 
 @pytest.mark.parametrize(

@@ -1,54 +1,46 @@
-"""The one HTTP client of a session: guarded, through the environment's proxy, trusting the environment's CAs."""
+"""The HTTP client of a session: guarded connections, the environment's proxies and certificate authorities."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-from amplifier_kit.guard.network import MalformedError, Target, parse_authority, proxy_for
-from amplifier_module_tool_web.failure import Failure
-from amplifier_module_tool_web.guard import AddressRefusedError, Guard
+import httpcore2
+import httpx2
+
+from amplifier_kit.guard.network import Endpoint, MalformedError, Target, parse_authority, proxy_for
+from amplifier_kit.guard.ssrf import AddressRefusedError, Guard
+from amplifier_module_tool_web.call import Failure
 
 if TYPE_CHECKING:
     import ssl
 
-    import httpcore2
-
-_HEADERS: Final = (
-    ("User-Agent", "amplifier-tool-web/3.0"),
-    ("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.9,*/*;q=0.8"),
-    ("Accept-Encoding", "gzip, deflate"),
-)
-#: How many seconds this machine may think about a name that the proxy will resolve anyway.
-_GLANCE: Final = 2.0
+_HEADERS: Final = {
+    "User-Agent": "amplifier-tool-web/3.0",
+    "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.9,*/*;q=0.8",
+    "Accept-Encoding": "gzip",
+}
+#: Seconds this machine may take to resolve a name that the proxy will resolve anyway.
+_LOOKUP: Final = 2.0
 _CONNECTIONS: Final = 20
 _IDLE_SECONDS: Final = 15.0
 
 
-class Answer(NamedTuple):
-    """What a server answered: status, headers (names in lower case), and the body as it arrives."""
-
-    target: Target
-    status: int
-    reason: str
-    headers: Mapping[str, str]
-    chunks: AsyncIterator[bytes]
-
-
-class _Way(NamedTuple):
-    """What decides which connections may be shared."""
+class _Route(NamedTuple):
+    """What decides which requests may share connections."""
 
     proxy: str | None
-    file: str | None
-    folder: str | None
+    ca_file: str | None
+    ca_folder: str | None
 
 
 class Client:
-    """Asks servers for what lies at a URL; follows nothing, keeps no cookies, sends no credentials.
+    """Sends single requests: follows no redirect, keeps no cookies, sends no credentials of its own.
 
     `environ` names proxies and CAs; by default it is the process's, read at every request.
     """
@@ -56,130 +48,154 @@ class Client:
     def __init__(self, guard: Guard, environ: Mapping[str, str] | None = None) -> None:
         self._guard = guard
         self._environ = os.environ if environ is None else environ
-        self._pools: dict[_Way, httpcore2.AsyncConnectionPool] = {}
+        self._clients: dict[_Route, httpx2.AsyncClient] = {}
         self._opening = asyncio.Lock()
 
     @asynccontextmanager
-    async def get(self, target: Target) -> AsyncIterator[Answer]:
-        """Give the answer to one request; what goes wrong is raised as Failure, here and while the body is read."""
-        import httpcore2
-
-        way = _way(target, self._environ)
-        pool = await self._pool(way)
-        if way.proxy is not None:
-            await self._glance(target)
-        # In parts: there is nothing to parse, and so nothing to read in another way than we did.
-        url = httpcore2.URL(
-            scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.path.encode()
-        )
-        headers = [("Host", target.authority), *_HEADERS]
+    async def send(
+        self, target: Target, method: str = "GET", headers: Mapping[str, str] | None = None, json: Any = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """Give the response to one request; errors are raised as Failure, here and while the body is read."""
+        route = _route(target, self._environ)
+        client = await self._client(route)
+        url = _url(target)
+        if route.proxy is not None:
+            await self._check_before_proxy(target)
         try:
-            async with pool.stream("GET", url, headers=headers) as response:
-                yield _answer(target, response)
+            async with client.stream(method, url, headers=headers, json=json) as response:
+                yield response
         except AddressRefusedError as error:
             raise Failure("address_refused", f"{target}: refused: {error}") from error
-        except (
-            httpcore2.NetworkError,
-            httpcore2.ProtocolError,
-            httpcore2.ProxyError,
-            httpcore2.TimeoutException,
-        ) as error:
-            raise _failure(target, error, is_proxied=way.proxy is not None) from error
+        except httpx2.DecodingError as error:
+            raise Failure("broken_answer", f"{target}: the answer cannot be unpacked: {error}") from error
+        except httpx2.TransportError as error:
+            raise _failure(target, error, is_proxied=route.proxy is not None) from error
 
     async def aclose(self) -> None:
         """Close every connection."""
-        pools, self._pools = list(self._pools.values()), {}
-        for pool in pools:
-            await pool.aclose()
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.aclose()
 
-    async def _glance(self, target: Target) -> None:
-        """Judge the addresses as far as this machine knows them: behind a proxy it is the proxy that resolves names."""
+    async def _check_before_proxy(self, target: Target) -> None:
+        """Check the addresses as far as this machine knows them: behind a proxy it is the proxy that resolves names."""
         try:
-            async with asyncio.timeout(_GLANCE):
+            async with asyncio.timeout(_LOOKUP):
                 await self._guard.addresses(target.endpoint)
         except AddressRefusedError as error:
             raise Failure("address_refused", f"{target}: refused: {error}") from error
         except OSError:
             pass  # this machine does not know the name; the proxy, which its owner trusts, may
 
-    async def _pool(self, way: _Way) -> httpcore2.AsyncConnectionPool:
+    async def _client(self, route: _Route) -> httpx2.AsyncClient:
         async with self._opening:
-            if way not in self._pools:
-                self._pools[way] = _made(way, await asyncio.to_thread(_trust, way), self._guard)
-            return self._pools[way]
+            if route not in self._clients:
+                trust = await asyncio.to_thread(_trust, route)
+                self._clients[route] = httpx2.AsyncClient(
+                    transport=_proxied(route.proxy, trust) if route.proxy else _GuardedTransport(self._guard, trust),
+                    headers=_HEADERS,
+                    cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+                    timeout=None,  # callers have a deadline for the whole of their requests
+                    trust_env=False,
+                )
+            return self._clients[route]
 
 
-def _way(target: Target, environ: Mapping[str, str]) -> _Way:
+class _GuardedTransport(httpx2.AsyncHTTPTransport):
+    """httpx2's own transport over connections that the guard makes."""
+
+    def __init__(self, guard: Guard, trust: ssl.SSLContext) -> None:
+        # The library takes no backend, so its pool is made here. Its own __init__ is left out: if a release called the
+        # pool by another name, requests would fail instead of going out through a pool without a guard.
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=trust,
+            max_connections=_CONNECTIONS,
+            keepalive_expiry=_IDLE_SECONDS,
+            network_backend=_GuardedBackend(guard),
+        )
+
+
+class _GuardedBackend(httpcore2.AnyIOBackend):
+    """Connects to addresses that the guard has checked, and to no others."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Return a connection; raise AddressRefusedError, or ConnectError when nothing answers."""
+
+        async def attempt(address: str) -> httpcore2.AsyncNetworkStream:
+            try:
+                # Connect to the checked address: resolving the name again could give another one.
+                return await super(_GuardedBackend, self).connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except httpcore2.ConnectError as error:
+                raise OSError(str(error)) from error
+
+        try:
+            return await self._guard.reach(Endpoint(host, port), attempt)
+        except OSError as error:
+            raise httpcore2.ConnectError(error) from error
+
+
+def _url(target: Target) -> httpx2.URL:
+    try:
+        url = httpx2.URL(str(target))
+    except httpx2.InvalidURL as error:
+        raise Failure("invalid_url", f"{target} is not fetched: {error}") from error
+    if url.raw_host.decode() != target.host:
+        raise Failure("invalid_url", f"{target} is not fetched: programs read different hosts in it")
+    return url
+
+
+def _route(target: Target, environ: Mapping[str, str]) -> _Route:
     file, folder = environ.get("SSL_CERT_FILE") or None, environ.get("SSL_CERT_DIR") or None
     if not file and not folder and (bundle := environ.get("REQUESTS_CA_BUNDLE")):
         file, folder = (None, bundle) if os.path.isdir(bundle) else (bundle, None)
-    return _Way(proxy_for(target, environ), file, folder)
+    return _Route(proxy_for(target, environ), file, folder)
 
 
-def _made(way: _Way, trust: ssl.SSLContext, guard: Guard) -> httpcore2.AsyncConnectionPool:
-    import httpcore2
-
-    from amplifier_module_tool_web.backend import GuardedBackend
-
-    options: dict[str, Any] = {
-        "ssl_context": trust,
-        "max_connections": _CONNECTIONS,
-        "keepalive_expiry": _IDLE_SECONDS,
-    }
-    if way.proxy is None:
-        return httpcore2.AsyncConnectionPool(network_backend=GuardedBackend(guard), **options)
-    parts = urlsplit(way.proxy)
+def _proxied(proxy: str, trust: ssl.SSLContext) -> httpx2.AsyncHTTPTransport:
+    parts = urlsplit(proxy)
     if parts.scheme not in ("http", "https"):
         raise Failure(
             "proxy", f"the environment names a proxy of the kind {parts.scheme!r}: only http and https proxies work"
         )
-    userinfo, at, place = parts.netloc.rpartition("@")
     try:
-        endpoint = parse_authority(place, 443 if parts.scheme == "https" else 80)
-    except MalformedError as error:
+        parse_authority(parts.netloc.rpartition("@")[2], 443 if parts.scheme == "https" else 80)
+        return httpx2.AsyncHTTPTransport(
+            verify=trust,
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS),
+            # A proxy that is itself reached encrypted is trusted on the same grounds as the server.
+            proxy=httpx2.Proxy(proxy, ssl_context=trust if parts.scheme == "https" else None),
+        )
+    except (MalformedError, httpx2.InvalidURL) as error:
         raise Failure("proxy", f"the environment names a proxy that cannot be used: {error}") from error
-    user, _, password = (unquote(part) for part in userinfo.partition(":"))
-    url = httpcore2.URL(scheme=parts.scheme, host=endpoint.host, port=endpoint.port, target="/")
-    return httpcore2.AsyncHTTPProxy(
-        proxy_url=url,
-        proxy_auth=(user.encode(), password.encode()) if at else None,
-        # A proxy that is itself reached encrypted is trusted on the same grounds as the server.
-        proxy_ssl_context=trust if parts.scheme == "https" else None,
-        **options,
-    )
 
 
-def _trust(way: _Way) -> ssl.SSLContext:
-    """Return what says whom to trust: the CAs that the environment names, else those of the system."""
+def _trust(route: _Route) -> ssl.SSLContext:
+    """Return the context that trusts the CAs that the environment names, else those of the system."""
     import ssl
 
-    import httpx2
-
-    if not way.file and not way.folder:
+    if not route.ca_file and not route.ca_folder:
         return httpx2.create_ssl_context(trust_env=False)
     try:
-        return ssl.create_default_context(cafile=way.file, capath=way.folder)
+        return ssl.create_default_context(cafile=route.ca_file, capath=route.ca_folder)
     except OSError as error:
         raise Failure(
             "certificates",
-            f"{way.file or way.folder}: the certificates that SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE name "
-            f"cannot be read: {error.strerror or error}",
+            f"{route.ca_file or route.ca_folder}: the certificates that SSL_CERT_FILE, SSL_CERT_DIR or "
+            f"REQUESTS_CA_BUNDLE name cannot be read: {error.strerror or error}",
         ) from error
-
-
-def _answer(target: Target, response: httpcore2.Response) -> Answer:
-    headers: dict[str, str] = {}
-    for name, value in response.headers:
-        headers.setdefault(name.decode("latin-1").lower(), _decoded(value))
-    reason = bytes(response.extensions.get("reason_phrase", b"")).decode("latin-1")
-    return Answer(target, response.status, reason, headers, response.aiter_stream())
-
-
-def _decoded(value: bytes) -> str:
-    try:
-        return value.decode("utf-8")  # what servers send where a URL with other characters should be escaped
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
 
 
 def _failure(target: Target, error: Exception, *, is_proxied: bool) -> Failure:

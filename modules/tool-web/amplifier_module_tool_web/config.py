@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -34,6 +34,9 @@ class WebConfig(Config):
     blocked_domains: _Hosts = Field((), description="Hosts that are never fetched.")
     extract_text: bool = Field(True, description="Turn HTML pages into readable Markdown.")
     max_results: Count = Field(5, description="Results of one search.")
+    search_engine: Literal["auto", "brave", "tavily", "duckduckgo", "none"] = Field(
+        "auto", description="Who is asked by `web_search`: auto for the first whose key is set, else duckduckgo."
+    )
     private_hosts: _Hosts = Field((), description="Hosts of private networks that may be fetched all the same.")
     max_redirects: Annotated[int, Field(ge=0)] = Field(5, description="Redirects that are followed.")
     max_bytes: Count = Field(10_485_760, description="Bytes that are read of one answer.")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from amplifier_kit.guard.network import Endpoint, MalformedError, is_address, meant, parse_authority, parse_host
-from amplifier_module_tool_web.failure import Failure
+from amplifier_module_tool_web.call import Failure
 
 #: The start of an IPv4 address, as in `192.168.`.
 _ADDRESS_START: Final = re.compile(r"([0-9]{1,3}\.){1,3}")

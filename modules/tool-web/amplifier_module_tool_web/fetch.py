@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import ToolResult
+from amplifier_kit.guard.files.workspace import FileAccess
+from amplifier_module_tool_web.call import Failure
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
-from amplifier_module_tool_web.failure import Failure
 
 if TYPE_CHECKING:
     from amplifier_module_tool_web.client import Client
@@ -25,12 +26,13 @@ class WebFetchTool:
     action = "network.fetch"
 
     def __init__(
-        self, coordinator: Any, settings: WebConfig, domains: Domains, make_client: Callable[[], Client] | None = None
+        self, coordinator: Any, settings: WebConfig, access: FileAccess, domains: Domains, client: Callable[[], Client]
     ) -> None:
         self._coordinator = coordinator
         self._settings = settings
+        self._access = access
         self._domains = domains
-        self._make_client = make_client or self._client
+        self._client = client
 
     @property
     def description(self) -> str:
@@ -76,19 +78,8 @@ class WebFetchTool:
         except Failure as failure:
             return failure.as_result()
 
-    async def close(self) -> None:
-        """Close all connections."""
-        if "_fetcher" in self.__dict__:
-            await self._fetcher.close()
-
     @cached_property
     def _fetcher(self) -> PageFetcher:
         from amplifier_module_tool_web.page_fetcher import PageFetcher
 
-        return PageFetcher(self._coordinator, self._settings, self._make_client(), self._domains)
-
-    def _client(self) -> Client:
-        from amplifier_module_tool_web.client import Client
-        from amplifier_module_tool_web.guard import Guard
-
-        return Client(Guard(self._settings.private_hosts, refuse=self._domains.is_refused))
+        return PageFetcher(self._coordinator, self._settings, self._access, self._client(), self._domains)

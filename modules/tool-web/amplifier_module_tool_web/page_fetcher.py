@@ -7,19 +7,16 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
-from amplifier_module_tool_web.body import Body, announced_size, read_body
-from amplifier_module_tool_web.charset import decode, is_binary
-from amplifier_module_tool_web.client import Answer, Client
+from amplifier_kit.guard.files.workspace import FileAccess
+from amplifier_module_tool_web.call import Call, Failure
+from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
-from amplifier_module_tool_web.failure import Failure
+from amplifier_module_tool_web.download import Answer, Body, Download, read_body
+from amplifier_module_tool_web.extract import read
 from amplifier_module_tool_web.fetch import NAME
-from amplifier_module_tool_web.fetching import Fetching
-from amplifier_module_tool_web.page import is_binary_type, is_html, part_of
-from amplifier_module_tool_web.permission import Permission
-from amplifier_module_tool_web.progress import DownloadProgress
-from amplifier_module_tool_web.reading import read
-from amplifier_module_tool_web.saving import SavedFile, Saving
+from amplifier_module_tool_web.save import FileSaver, SavedFile
+from amplifier_module_tool_web.text import decode, is_binary, is_binary_type, is_html, part_of
 
 _PREVIEW: Final = 1000
 _SAVE_HINT: Final = "Next: give save_to_file to keep it as a file"
@@ -38,51 +35,48 @@ class _Fetched(NamedTuple):
 
     @property
     def content_type(self) -> str:
-        return self.answer.headers.get("content-type", "")[:200]
+        return self.answer.content_type
 
 
 class PageFetcher:
     """Fetches one page or file, as text to read or as a file to keep."""
 
-    def __init__(self, coordinator: Any, settings: WebConfig, client: Client, domains: Domains) -> None:
+    def __init__(
+        self, coordinator: Any, settings: WebConfig, access: FileAccess, client: Client, domains: Domains
+    ) -> None:
         self._coordinator = coordinator
         self._settings = settings
         self._client = client
         self._domains = domains
-        self._saving = Saving(coordinator, settings.working_dir)
+        self._saving = FileSaver(coordinator, access)
 
     async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the tool returns; raise Failure."""
         return await self._run(self._request(given), given)
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._client.aclose()
-
     async def _run(self, request: _Request, given: Mapping[str, Any]) -> dict[str, Any]:
-        permission = Permission(self._coordinator, NAME, given)
+        call = Call(self._coordinator, NAME, given)
         limits = self._settings
-        fetching = Fetching(
-            self._client, self._domains, permission, timeout=limits.timeout, max_redirects=limits.max_redirects
+        download = Download(
+            self._client, self._domains, call, timeout=limits.timeout, max_redirects=limits.max_redirects
         )
-        target = fetching.target(request.url)
-        progress = DownloadProgress(self._coordinator, NAME, str(target))
+        target = download.target(request.url)
 
         async def to_read(answer: Answer) -> _Fetched:
-            if is_binary_type(answer.headers.get("content-type", "")):
+            if is_binary_type(answer.content_type):
                 raise _binary(answer)
-            return _Fetched(answer, await read_body(answer, limits.max_bytes, progress))
+            return _Fetched(answer, await read_body(answer, limits.max_bytes, call))
 
         async def to_save(answer: Answer) -> _Fetched:
-            _check_size(answer, announced_size(answer), limits.max_save_bytes)
-            body = await read_body(answer, limits.max_save_bytes, progress)
+            _check_size(answer, answer.announced_size, limits.max_save_bytes)
+            body = await read_body(answer, limits.max_save_bytes, call)
             _check_size(answer, None if body.is_whole else limits.max_save_bytes + 1, limits.max_save_bytes)
             return _Fetched(answer, body)
 
         if request.save_to_file is None:
-            return await self._read(request, await fetching.run(target, to_read))
+            return await self._read(request, await download.run(target, to_read))
         with closing(await self._saving.file(request.save_to_file, NAME, given)) as file:
-            return await self._save(request, await fetching.run(target, to_save), file)
+            return await self._save(request, await download.run(target, to_save), file)
 
     async def _read(self, request: _Request, fetched: _Fetched) -> dict[str, Any]:
         if is_binary(fetched.body.data, fetched.content_type):
@@ -162,9 +156,9 @@ def _described(request: _Request, fetched: _Fetched) -> dict[str, Any]:
 
 
 def _binary(answer: Answer) -> Failure:
-    size = announced_size(answer)
+    size = answer.announced_size
     of = f" of {size:,} bytes" if size is not None else ""
-    kind = answer.headers.get("content-type", "")[:100] or "an unknown type"
+    kind = answer.content_type[:100] or "an unknown type"
     return Failure("binary_content", f"{answer.target} is a binary file{of} ({kind}), not text. {_SAVE_HINT}")
 
 

@@ -18,12 +18,14 @@ import pytest
 
 from amplifier_core.testing import EventRecorder, MockCoordinator
 from amplifier_kit.config import read_config
-from amplifier_module_tool_web import reading
+from amplifier_kit.guard.files.workspace import FileAccess, FileConfig
+from amplifier_kit.guard.ssrf import Guard
+from amplifier_module_tool_web import extract
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
-from amplifier_module_tool_web.guard import Guard
+from amplifier_module_tool_web.search import WebSearchTool
 
 Handle = Callable[[BaseHTTPRequestHandler], None]
 
@@ -46,6 +48,7 @@ class Site:
         self.answers: dict[str, Handle] = {}
         self.asked: list[str] = []
         self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -54,7 +57,10 @@ class Site:
             def do_GET(self) -> None:
                 owner.asked.append(self.path)
                 owner.headers.append(dict(self.headers))
-                owner.answers.get(self.path, missing)(self)
+                owner.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+                owner.answers.get(self.path, owner.answers.get(self.path.partition("?")[0], missing))(self)
+
+            do_POST = do_GET
 
             def log_message(self, format: str, *args: object) -> None:
                 pass
@@ -248,6 +254,20 @@ class World:
         """Return the tool, with a guard for which this machine's address is one of the internet's."""
         settings = read_config(WebConfig, config, module="tool-web")
         domains = Domains(settings.allowed_domains, settings.blocked_domains)
+        access = FileAccess.of(FileConfig(working_dir=settings.working_dir), self.coordinator)
+        client = self.client(settings, domains)
+        return WebFetchTool(self.coordinator, settings, access, domains, lambda: client)
+
+    def search_tool(self, **config: Any) -> WebSearchTool:
+        """Return the search tool, with the same client; it has chosen its engine."""
+        settings = read_config(WebConfig, {"timeout": 60, **config}, module="tool-web")
+        domains = Domains(settings.allowed_domains, settings.blocked_domains)
+        tool = WebSearchTool(self.coordinator, settings, domains, lambda: self.client(settings, domains))
+        assert tool.choose_engine() == ""
+        return tool
+
+    def client(self, settings: WebConfig, domains: Domains) -> Client:
+        """Return a client of this world."""
         guard = Guard(
             settings.private_hosts,
             refuse=domains.is_refused,
@@ -256,7 +276,7 @@ class World:
         )
         client = Client(guard, self.environ)
         self.clients.append(client)
-        return WebFetchTool(self.coordinator, settings, domains, lambda: client)
+        return client
 
     async def fetch(self, url: str, config: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """Return the result of one call."""
@@ -266,7 +286,7 @@ class World:
 @pytest.fixture
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     """Return a world in which `site.example` and `other.example` are this machine, however slow it is."""
-    monkeypatch.setattr(reading, "DEADLINE", 60)
+    monkeypatch.setattr(extract, "DEADLINE", 60)
     folder = tmp_path / "project"
     folder.mkdir()
     made = World(folder)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_tool_web.charset import decode, is_binary
+from amplifier_module_tool_web.text import decode, is_binary
 
 JAPANESE = "これは日本語の文章です。文字コードを当てる試験のために、少し長めに書いてあります。"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from amplifier_kit.guard.network import parse_url
+from amplifier_module_tool_web.call import Failure
 from amplifier_module_tool_web.domains import Domains
-from amplifier_module_tool_web.failure import Failure
 
 
 def is_let(url: str, **lists: list[str]) -> bool:

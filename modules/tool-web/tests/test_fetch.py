@@ -171,7 +171,7 @@ async def test_a_request_carries_nothing_private(world: Any, site: Any) -> None:
     site.text("/b", "done")
     assert (await world.fetch(site.url("/a"))).success
     sent = {name.lower(): value for name, value in site.headers[-1].items()}
-    assert set(sent) == {"host", "user-agent", "accept", "accept-encoding"}
+    assert set(sent) == {"host", "user-agent", "accept", "accept-encoding", "connection"}
     assert sent["host"] == f"site.example:{site.port}"
 
 

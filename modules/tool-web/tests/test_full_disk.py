@@ -11,8 +11,9 @@ import pytest
 SAVES = """
 import asyncio, json, pathlib, sys
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_tool_web.guard import Guard
 from amplifier_kit.config import read_config
+from amplifier_kit.guard.files.workspace import FileAccess, FileConfig
+from amplifier_kit.guard.ssrf import Guard
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
@@ -31,7 +32,8 @@ async def main():
     coordinator.hooks.register("artifact:write", lambda name, data: written.append(data["path"]), name="test")
     settings, domains = read_config(WebConfig, {"timeout": 60}, module="tool-web"), Domains((), ())
     client = Client(Guard((), refuse=domains.is_refused, resolve=resolve, judge=lambda address: True), {})
-    tool = WebFetchTool(coordinator, settings, domains, lambda: client)
+    access = FileAccess.of(FileConfig(), coordinator)
+    tool = WebFetchTool(coordinator, settings, access, domains, lambda: client)
     told = []
     for url, name in json.load(sys.stdin):
         written.clear()

@@ -15,7 +15,7 @@ import pytest
 from amplifier_core import AmplifierSession
 from amplifier_core.testing import MockContextManager, MockCoordinator, ScriptedOrchestrator
 from amplifier_module_tool_web import mount
-from amplifier_module_tool_web.progress import DownloadProgress
+from amplifier_module_tool_web.call import Call
 
 MakeSession = Callable[..., AmplifierSession]
 
@@ -73,7 +73,7 @@ async def test_the_tool_works_in_a_session(make_session: MakeSession, site: Any)
     config = {"private_hosts": [f"localhost:{site.port}"]}
     async with make_session([{"module": "tool-web", "config": config}]) as session:
         tools = session.coordinator.get("tools")
-        assert list(tools) == ["web_fetch"]
+        assert sorted(tools) == ["web_fetch", "web_search"]
         result = await tools["web_fetch"].execute({"url": site.url("/x", "localhost")})
         events = await session.coordinator.collect_contributions("observability.events")
     assert result.output["content"] == "here"
@@ -131,7 +131,8 @@ async def test_a_child_may_lack_the_engine(make_session: MakeSession) -> None:
     async def engine(query: str, max_results: int) -> list[Any]:
         return []
 
-    async with make_session([{"module": "tool-web"}], engine) as one, make_session([{"module": "tool-web"}]) as other:
+    plan = [{"module": "tool-web", "config": {"search_engine": "none"}}]
+    async with make_session(plan, engine) as one, make_session(plan) as other:
         assert "web_search" in one.coordinator.get("tools")
         assert "web_search" not in other.coordinator.get("tools")
 
@@ -158,12 +159,23 @@ async def test_cleanup_closes_every_connection(site: Any) -> None:
     assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
 
 
-@pytest.mark.parametrize("config", [{"timeout": "soon"}, {"allowed_domains": ["http://x"]}, {"working_dir": "\0"}])
+@pytest.mark.parametrize(
+    "config", [{"timeout": "soon"}, {"allowed_domains": ["http://x"]}, {"working_dir": "\0"}, {"working_dir": __file__}]
+)
 async def test_an_invalid_config_fails_the_mount(config: dict[str, Any]) -> None:
     """Nothing is mounted with a config that cannot be meant."""
     coordinator = MockCoordinator()
     with pytest.raises(ValueError, match="tool-web"):
         await mount(coordinator, config)
+    assert coordinator.get("tools") == {}
+
+
+async def test_a_working_directory_that_is_no_path_fails_the_mount() -> None:
+    """A session whose working directory is not a path is refused at once, and not when the first file is saved."""
+    coordinator = MockCoordinator()
+    coordinator.register_capability("session.working_dir", 3)
+    with pytest.raises(ValueError, match=r"session\.working_dir must be a path"):
+        await mount(coordinator, {})
     assert coordinator.get("tools") == {}
 
 
@@ -177,7 +189,7 @@ async def test_progress_carries_the_call(monkeypatch: pytest.MonkeyPatch) -> Non
 
     coordinator.hooks.register("tool:progress", record, name="recorder")
     coordinator._tool_dispatch_contexts = {asyncio.current_task(): {"tool_call_id": "call-7"}}
-    monkeypatch.setattr("amplifier_module_tool_web.progress._PAUSE", 0)
-    await DownloadProgress(coordinator, "web_fetch", "https://a.example/")(5, None)
+    monkeypatch.setattr("amplifier_module_tool_web.call._PAUSE", 0)
+    await Call(coordinator, "web_fetch", {}).report("https://a.example/", 5, None)
     assert seen[0]["tool_call_id"] == "call-7"
     assert seen[0]["message"] == "https://a.example/: 5 bytes"

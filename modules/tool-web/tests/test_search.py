@@ -11,7 +11,9 @@ from amplifier_core.models import ToolResult
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.config import read_config
 from amplifier_module_tool_web import mount, on_session_ready
+from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.config import WebConfig
+from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.search import WebSearchTool
 
 
@@ -25,7 +27,12 @@ def tool_with(engine: Any, **config: Any) -> WebSearchTool:
     coordinator = MockCoordinator()
     if engine is not None:
         coordinator.register_capability("web.search", engine)
-    return WebSearchTool(coordinator, read_config(WebConfig, config, module="tool-web"))
+    settings = read_config(WebConfig, config, module="tool-web")
+    return WebSearchTool(coordinator, settings, Domains(), _no_client)
+
+
+def _no_client() -> Client:
+    raise AssertionError("the engine of another module needs no client")
 
 
 def code_of(result: ToolResult) -> Any:
@@ -107,11 +114,11 @@ async def test_input_that_makes_no_sense(given: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("when", ["before", "between", "never"])
 async def test_the_tool_is_there_when_it_works(when: str) -> None:
-    """web_search is mounted when the session has an engine, whenever it came, and not otherwise."""
+    """web_search is mounted when a module brings an engine, whenever it came, and not when there is none."""
     coordinator = MockCoordinator()
     if when == "before":
         coordinator.register_capability("web.search", found)
-    close = await mount(coordinator, {})
+    close = await mount(coordinator, {"search_engine": "none"})
     if when == "between":
         coordinator.register_capability("web.search", found)
     await on_session_ready(coordinator)

@@ -20,7 +20,8 @@ CHARACTERS_PER_TOKEN: Final = 4
 #: The most that models charge for an image of usual size, however many characters encode it.
 IMAGE_TOKENS: Final = 1600
 
-#: Reserved for tool schemas, framing and estimates that are too low.
+#: Reserved for tool schemas, framing and estimates that are too low, unless `request_overhead` among the defaults of
+#: the provider's model says otherwise.
 SAFETY_MARGIN: Final = 4096
 #: A request gets at least this fraction (one in 8) of a small context window.
 _SMALLEST_SHARE: Final = 8
@@ -179,7 +180,9 @@ async def _model_budget(provider: Any, settings: ContextConfig) -> int | None:
         window, output = _get(info, "context_window"), _get(info, "max_output_tokens")
         if _is_positive(window):
             reserve = int(output * settings.output_reserve_fraction) if _is_positive(output) else 0
-            return int(max(window - reserve - SAFETY_MARGIN, window // _SMALLEST_SHARE))
+            overhead = _get(_get(info, "defaults"), "request_overhead")
+            margin = overhead if _is_positive(overhead) else SAFETY_MARGIN
+            return int(max(window - reserve - margin, window // _SMALLEST_SHARE))
     return None
 
 

@@ -70,6 +70,14 @@ async def test_a_small_window_keeps_an_eighth() -> None:
     assert await budget(source=provider(get_model_info=lambda: small)) == 512
 
 
+@pytest.mark.parametrize(("overhead", "expected"), [(700, 4096 - 2048 - 700), (0, 512), ("x", 512), (9999, 512)])
+async def test_a_provider_knows_what_it_adds(overhead: Any, expected: int) -> None:
+    """A provider that sends less than a whole session's tools says how much, and the rest is for the conversation."""
+    defaults = {"request_overhead": overhead}
+    lean = ModelInfo(id="s", display_name="S", context_window=4096, max_output_tokens=4096, defaults=defaults)
+    assert await budget(source=provider(get_model_info=lambda: lean)) == expected
+
+
 async def test_a_failing_provider_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     """An exception is logged with the provider's name, and the next source is asked."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from amplifier_kit.guard.network import Endpoint, MalformedError
-from amplifier_module_tool_web.guard import AddressRefusedError, Guard, is_own, resolve
+from amplifier_kit.guard.ssrf import AddressRefusedError, Guard, is_own, resolve
 
 Listen = Callable[..., int]
 
@@ -157,7 +157,7 @@ def test_addresses_of_this_machine() -> None:
 
 async def test_own_addresses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address of this machine is refused, also one that is public by its form."""
-    monkeypatch.setattr("amplifier_module_tool_web.guard.is_public", lambda address: True)
+    monkeypatch.setattr("amplifier_kit.guard.ssrf.is_public", lambda address: True)
     with pytest.raises(AddressRefusedError):
         await Guard().addresses(Endpoint("127.0.0.1", 80))
     assert await Guard().addresses(Endpoint("192.0.2.1", 80)) == ["192.0.2.1"]

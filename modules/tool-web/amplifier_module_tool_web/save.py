@@ -9,9 +9,9 @@ from typing import Any
 
 from amplifier_kit.guard.files.changes import Change, check_writable, exclusive_access
 from amplifier_kit.guard.files.place import FileError, Place, shown
-from amplifier_kit.guard.files.workspace import WRITE, FileAccess, FileCall, FileConfig, Workspace, Written
+from amplifier_kit.guard.files.workspace import WRITE, FileAccess, FileCall, Workspace, Written
 from amplifier_kit.threads import run_stoppable
-from amplifier_module_tool_web.failure import Failure
+from amplifier_module_tool_web.call import Failure
 
 
 class SavedFile:
@@ -55,12 +55,11 @@ class SavedFile:
         self._place.close()
 
 
-class Saving:
+class FileSaver:
     """Finds the files that the tool may write: those below the working directory."""
 
-    def __init__(self, coordinator: Any, working_dir: str | None) -> None:
-        """Raise ValueError when the working directory is not a valid path."""
-        self._workspace = Workspace(coordinator, FileAccess.of(FileConfig(working_dir=working_dir), coordinator))
+    def __init__(self, coordinator: Any, access: FileAccess) -> None:
+        self._workspace = Workspace(coordinator, access)
 
     async def file(self, name: str, tool_name: str, tool_input: Mapping[str, Any]) -> SavedFile:
         """Return the file of a name, which the session allows to be written; raise Failure."""

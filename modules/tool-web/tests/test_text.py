@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_tool_web.page import part_of
-from amplifier_module_tool_web.plain import plain_text
+from amplifier_module_tool_web.text import part_of, plain_text
 
 
 @pytest.mark.parametrize(

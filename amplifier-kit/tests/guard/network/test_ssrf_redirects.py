@@ -10,9 +10,11 @@ import pytest
 import yaml
 
 from amplifier_kit.guard.network import Endpoint, MalformedError, is_public, parse_url
-from amplifier_module_tool_web.guard import AddressRefusedError, Guard
+from amplifier_kit.guard.ssrf import AddressRefusedError, Guard
 
-CORPUS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "corpus" / "ways.yaml").read_text(encoding="utf-8"))
+CORPUS: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parent / "corpus" / "redirects.yaml").read_text(encoding="utf-8")
+)
 NAMES = {"inside.example": ["10.0.0.7"], "localhost": ["127.0.0.1"], "public.example": ["8.8.8.8"]}
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.threads import run_stoppable
-from amplifier_module_tool_web.plain import plain_text
+from amplifier_module_tool_web.text import plain_text
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ MEMORY: int = 2 * 1024**3
 LONGEST: int = 4 * 1024 * 1024
 #: A readable text under this many characters may be a mistake: the whole page's text is given, if it has more.
 SHORT: int = 250
-_READER: Final = Path(__file__).with_name("reader.py")
+_READER: Final = Path(__file__).with_name("extract_process.py")
 #: All that the reader gets to know of this process's environment.
 _PASSED: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
 
