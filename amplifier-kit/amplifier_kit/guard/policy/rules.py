@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -26,6 +25,7 @@ from amplifier_kit.guard.policy.paths import (
     restricted_forms,
 )
 from amplifier_kit.guard.policy.segments import HOLE, RESERVED, Segment, spans_commands
+from amplifier_kit.struct import FrozenStruct
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -58,8 +58,7 @@ class Example(NamedTuple):
     tool: str | None = None
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(FrozenStruct):
     """A verdict on what matches every pattern it names.
 
     `command`, `path` and `host` exclude one another. A rule without any of them covers its action or tool whatever
