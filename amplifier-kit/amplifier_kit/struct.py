@@ -35,6 +35,10 @@ class _Fields:
         self.__dict__.update(
             {name: values[name] if name in values else _default(self, one) for name, one in declared.items()}
         )
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check the fields; for subclasses, which may raise what describes the problem."""
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

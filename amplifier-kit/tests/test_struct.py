@@ -85,6 +85,22 @@ def test_equal_structs_have_the_same_type_and_fields() -> None:
     assert hash(Server("a", tags=(), key="k")) == hash(Server("a", tags=()))  # type: ignore[arg-type]
 
 
+class Port(FrozenStruct):
+    """A struct that checks its field."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise ValueError("a port is a positive number")
+
+
+def test_structs_check_their_fields() -> None:
+    """`__post_init__` sees the fields, also those that `replace` changes."""
+    with pytest.raises(ValueError, match="positive"):
+        replace(Port(1), number=-1)
+
+
 def test_repr_leaves_secrets_out() -> None:
     """Fields with `repr=False` are not shown."""
     assert repr(Server("a", key="secret-key")) == "Server(name='a', ports=(), tags=[])"

@@ -24,7 +24,10 @@ def serves_models(port: int) -> bool:
     import socket
 
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=CONNECT) as connection:
+        # Not create_connection(), which looks the address up as if it were a name.
+        with socket.socket() as connection:
+            connection.settimeout(CONNECT)
+            connection.connect(("127.0.0.1", port))
             return _lists_models(_answer(connection))
     except OSError:
         return False

@@ -1,7 +1,5 @@
 """The config keys of the module."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

@@ -29,11 +29,11 @@ ALIASES: Final = {
     "load_skill": ("Skill",),
 }
 _LIMIT: Final = 1000
-_NAMES: Final = re.compile(r"[\w\-.: /]+(?:[|,][\w\-.: /]+)*")
-_GLOB: Final = re.compile(r"[\w\-: /*?|,]+")
-_RULE: Final = re.compile(r"\w+\((?:[^|)]*[ :*])[^)]*\)")
+_NAMES: Final = r"[\w\-.: /]+(?:[|,][\w\-.: /]+)*"
+_GLOB: Final = r"[\w\-: /*?|,]+"
+_RULE: Final = r"\w+\((?:[^|)]*[ :*])[^)]*\)"
 #: More than one repetition of something repeated: a regular expression that takes for ever.
-_SLOW: Final = re.compile(r"[*+}][^()|]*\)[*+{]")
+_SLOW: Final = r"[*+}][^()|]*\)[*+{]"
 
 
 class MatcherError(ValueError):
@@ -58,7 +58,7 @@ def _read(text: str) -> Callable[[str], bool]:
         return lambda name: True
     if len(text) > _LIMIT:
         raise MatcherError(f"it has {len(text)} characters, more than {_LIMIT}")
-    if _RULE.fullmatch(text):
+    if re.fullmatch(_RULE, text):
         raise MatcherError(f"{text!r} looks like a rule about inputs; a matcher names tools only: look into tool_input")
     forms = [text, text.replace("__", "_")] if "mcp__" in text else [text]
     tests = [_test_of(form) for form in forms]
@@ -66,15 +66,15 @@ def _read(text: str) -> Callable[[str], bool]:
 
 
 def _test_of(text: str) -> Callable[[str], bool]:
-    if "." not in text and _NAMES.fullmatch(text):
+    if "." not in text and re.fullmatch(_NAMES, text):
         names = frozenset(name.strip() for name in re.split(r"[|,]", text))
         return lambda name: name in names
-    if _GLOB.fullmatch(text):
+    if re.fullmatch(_GLOB, text):
         from fnmatch import translate
 
         patterns = [re.compile(translate(part.strip())) for part in re.split(r"[|,]", text) if part.strip()]
         return lambda name: any(pattern.match(name) for pattern in patterns)
-    if _SLOW.search(text):
+    if re.search(_SLOW, text):
         raise MatcherError(f"{text!r} repeats a repetition, which may take for ever; write it without")
     try:
         with warnings.catch_warnings():

@@ -1,7 +1,5 @@
 """The config keys of the module. Invalid values are reported and read in the strictest way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 

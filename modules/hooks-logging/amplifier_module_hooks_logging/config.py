@@ -1,7 +1,5 @@
 """The config keys of the module, and the events that no config can exclude."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """The config keys of the module. When in doubt, more is masked rather than less."""
 
-from __future__ import annotations
-
 import logging
 from typing import Annotated, Any, Self
 

@@ -20,8 +20,9 @@ _MOST: Final = 500
 _LONGEST: Final = 50_000
 _ATTRIBUTES_LIMIT: Final = 256 * 1024
 _NO_FILTER: Final = (b"unspecified", b"unset", b"set")
-_ENTRY: Final = re.compile(
-    rb"([^\0]+)\0  ctime: (\d+):(\d+)\n  mtime: (\d+):(\d+)\n  dev: [^\n]*\n  uid: [^\n]*\n  size: (\d+)\t[^\n]*\n"
+_ENTRY: Final = (
+    rb"([^\0]+)\0  ctime: (\d+):(\d+)\n  mtime: (\d+):(\d+)\n"
+    rb"  dev: [^\n]*\n  uid: [^\n]*\n  size: (\d+)\t[^\n]*\n"
 )
 
 
@@ -39,7 +40,7 @@ async def drop_unchanged(status: Status, reading: Reading) -> None:
     filtered = {path for path, value in zip(said[::3], said[2::3], strict=False) if value not in _NO_FILTER}
     same = {
         os.fsdecode(path)
-        for path, *recorded in _ENTRY.findall(index.output)
+        for path, *recorded in re.findall(_ENTRY, index.output)
         if path in filtered and _is_same(os.path.join(os.fsencode(reading.root), path), tuple(map(int, recorded)))
     }
     status.changes[:] = [

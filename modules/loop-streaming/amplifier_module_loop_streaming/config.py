@@ -1,7 +1,5 @@
 """The config keys of this loop beyond those that all loops share."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 from pydantic import Field, Strict, model_validator

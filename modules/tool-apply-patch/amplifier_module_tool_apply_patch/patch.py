@@ -24,11 +24,9 @@ _HEADERS: Final[dict[str, Kind]] = {
     "*** Delete File: ": "delete_file",
 }
 #: Lines of git in front of a unified diff.
-_PREAMBLE: Final = re.compile(
-    r"(diff --git |index [0-9a-f]+\.\.|(new|deleted) file mode |(old|new) mode |similarity index )"
-)
+_PREAMBLE: Final = r"(diff --git |index [0-9a-f]+\.\.|(new|deleted) file mode |(old|new) mode |similarity index )"
 #: The head of a hunk in a unified diff. Its numbers are those of a file as a model remembers it: they say nothing.
-_UNIFIED: Final = re.compile(r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@")
+_UNIFIED: Final = r"@@ -\d+(,\d+)? \+\d+(,\d+)? @@"
 
 
 class Hunk(FrozenStruct):
@@ -125,7 +123,7 @@ def _operation(kind: Kind, path: str, line: int, body: Sequence[tuple[int, str]]
 
 def _without_headers(body: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str]]:
     """Leave out what git and diff write in front of the hunks; `--- x` alone may be a line that is removed."""
-    while body and _PREAMBLE.match(body[0][1]):
+    while body and re.match(_PREAMBLE, body[0][1]):
         body = body[1:]
     if len(body) >= 2 and body[0][1].startswith("--- ") and body[1][1].startswith("+++ "):
         body = body[2:]
@@ -135,9 +133,9 @@ def _without_headers(body: Sequence[tuple[int, str]]) -> Sequence[tuple[int, str
 def _created(path: str, body: Sequence[tuple[int, str]]) -> Operation:
     body, ends_open = list(body), False
     # Without a diff's markers, lines that look like parts of a diff are content of the file.
-    if any(text.startswith("+") or _UNIFIED.match(text) for _, text in body):
+    if any(text.startswith("+") or re.match(_UNIFIED, text) for _, text in body):
         ends_open = body[-1][1].startswith("\\ ")
-        body = [one for one in body if not _UNIFIED.match(one[1]) and not one[1].startswith("\\ ")]
+        body = [one for one in body if not re.match(_UNIFIED, one[1]) and not one[1].startswith("\\ ")]
     while body and not body[-1][1]:
         body.pop()
     plain = [text for _, text in body]
@@ -178,7 +176,7 @@ def _hunks(body: Sequence[tuple[int, str]]) -> list[Hunk]:
             if begun is None or begun.lines:
                 hunks += [begun.finished()] if begun is not None else []
                 begun = _Begun(number)
-            is_numbered = _UNIFIED.match(line) is not None
+            is_numbered = re.match(_UNIFIED, line) is not None
             begun.is_numbered = begun.is_numbered or is_numbered
             anchor = "" if is_numbered else line[3:]
             begun.anchors += [anchor] if anchor.strip() else []

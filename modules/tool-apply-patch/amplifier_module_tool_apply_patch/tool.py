@@ -22,7 +22,7 @@ Engine = Literal["native", "function"]
 _KINDS: Final[tuple[Kind, ...]] = ("create_file", "update_file", "delete_file")
 
 #: The lines of a patch that name a file, read as simply as can be.
-_NAMED: Final = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_NAMED: Final = r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.+?)[ \t]*$"
 
 _NATIVE: Final[dict[str, Any]] = {
     "type": "object",
@@ -144,7 +144,7 @@ def _named_plainly(tool_input: Mapping[str, Any]) -> set[str]:
     """Return the paths that a reader sees in the input, who does not know how patches are parsed."""
     patch, path = tool_input.get("patch"), tool_input.get("path")
     if isinstance(patch, str):
-        return set(_NAMED.findall(patch))
+        return set(re.findall(_NAMED, patch))
     return {path} if isinstance(path, str) else set()
 
 

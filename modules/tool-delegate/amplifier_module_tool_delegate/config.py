@@ -1,7 +1,5 @@
 """The config: which parts of the tool are on, and the limits of child sessions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator

@@ -1,7 +1,5 @@
 """The config keys of the module."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated, Any, Final, Literal
 

@@ -1,7 +1,5 @@
 """One entry of a config: its keys, checked, and the variables in it, which are expanded only when the server starts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -14,7 +12,7 @@ from amplifier_kit.config import Config, ConfigError, PathText, Seconds, Text, e
 from amplifier_kit.struct import FrozenStruct
 from amplifier_module_tool_mcp.faults import ServerFault
 
-_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_REFERENCE: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}"
 #: Shorter values are not secrets, and masking them would hit ordinary words.
 _SHORTEST: Final = 4
 
@@ -80,12 +78,12 @@ def expanded(text: str, environment: Mapping[str, str], mask: Mask, *, is_secret
         mask.add(value, f"${{{name}}}", is_secret=is_secret or is_secret_variable(name))
         return value
 
-    return _REFERENCE.sub(value_of, text)
+    return re.sub(_REFERENCE, value_of, text)
 
 
 def is_only_reference(text: str) -> bool:
     """Return whether a text is exactly one reference, and so contains no value itself."""
-    return _REFERENCE.fullmatch(text) is not None
+    return re.fullmatch(_REFERENCE, text) is not None
 
 
 Transport = Literal["stdio", "http"]
@@ -97,7 +95,7 @@ _TYPES: Final[Mapping[str, Transport]] = {
     "streamable_http": "http",
     "streamableHttp": "http",
 }
-_NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+_NAME: Final = r"[^\x00-\x1f\x7f]{1,100}"
 
 
 class SpecError(ValueError):
@@ -219,7 +217,7 @@ def _userinfo(url: str) -> str | None:
 
 def read_spec(name: Any, entry: Any, origin: str) -> ServerSpec | None:
     """Read one entry of a config; None for one that is switched off. Raises SpecError."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
         raise SpecError(f"{origin}: {name!r} is not a valid server name")
     where = f"{origin}: server {name!r}"
     if not isinstance(entry, Mapping):

@@ -17,7 +17,7 @@ FILE: Final = "SKILL.md"
 _LONGEST_NAME: Final = 128
 _LONGEST_DESCRIPTION: Final = 4096
 #: Separators of paths, and what cannot be seen or would break a line.
-_NO_NAME: Final = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_NO_NAME: Final = r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 _FLAG_KEYS: Final = ("disable-model-invocation", "user-invocable", "auto-load")
 #: Keys that need a child session, or that would run something.
 FORK_KEYS: Final = ("agent", "model_role", "provider_preferences")
@@ -59,7 +59,7 @@ def name_problem(name: str) -> str | None:
         return "a skill's name must not be empty"
     if len(name) > _LONGEST_NAME:
         return f"a skill's name has at most {_LONGEST_NAME} characters"
-    if _NO_NAME.search(name) or ".." in name:
+    if re.search(_NO_NAME, name) or ".." in name:
         return "a skill's name must not contain slashes, '..' or invisible characters"
     return None
 

@@ -24,7 +24,7 @@ LONGEST_RESULT: Final = 4_000
 _OPENING: Final = "[PARENT CONVERSATION CONTEXT]"
 _CLOSING: Final = "[END PARENT CONTEXT]"
 _TASK: Final = "[YOUR TASK]"
-_MARKERS: Final = re.compile(r"\[(PARENT CONVERSATION CONTEXT|END PARENT CONTEXT|YOUR TASK)\]", re.IGNORECASE)
+_MARKERS: Final = r"(?i)\[(PARENT CONVERSATION CONTEXT|END PARENT CONTEXT|YOUR TASK)\]"
 #: Values of `metadata.source` of messages that neither the user nor the model wrote.
 _INJECTED: Final = frozenset({"hook", "goal"})
 _AGENT_TOOLS: Final = frozenset({"delegate", "task"})
@@ -60,7 +60,7 @@ def with_context(instruction: str, context: str) -> str:
         return instruction
     longest = max((len(run) for run in re.findall(r"~+", context)), default=0)
     fence = "~" * max(3, longest + 1)
-    quoted = _MARKERS.sub(r"(\1)", context)
+    quoted = re.sub(_MARKERS, r"(\1)", context)
     return f"{_OPENING}\n{fence}\n{quoted}\n{fence}\n{_CLOSING}\n\n{_TASK}\n{instruction}"
 
 

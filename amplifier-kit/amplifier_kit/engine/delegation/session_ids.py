@@ -10,9 +10,9 @@ from typing import Any, Final
 DEPTH_KEY: Final = "delegation_depth"
 
 _NO_SPAN: Final = "0" * 16
-_CHILD: Final = re.compile(r"[0-9a-f]{16}-([0-9a-f]{16})_.+")
-_TRACE: Final = re.compile(r"[0-9a-f]{32}")
-_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_CHILD: Final = r"[0-9a-f]{16}-([0-9a-f]{16})_.+"
+_TRACE: Final = r"[0-9a-f]{32}"
+_SESSION_ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
 _LONGEST_NAME: Final = 80
 
 
@@ -25,10 +25,10 @@ def child_session_id(parent_id: str, tool_call_id: str | None, agent: str) -> st
     import hashlib
     import os
 
-    if parent := _CHILD.fullmatch(parent_id):
+    if parent := re.fullmatch(_CHILD, parent_id):
         parent_span = parent.group(1)
     else:
-        parent_span = parent_id[8:24] if _TRACE.fullmatch(parent_id) else _NO_SPAN
+        parent_span = parent_id[8:24] if re.fullmatch(_TRACE, parent_id) else _NO_SPAN
     if tool_call_id:
         content = f"{parent_id}\0{tool_call_id}".encode("utf-8", "surrogatepass")
         span = hashlib.sha256(content).hexdigest()[:16]
@@ -40,7 +40,7 @@ def child_session_id(parent_id: str, tool_call_id: str | None, agent: str) -> st
 
 def is_session_id(text: str) -> bool:
     """Return whether a text can be the id of a session: no path, no space, of bounded length."""
-    return _SESSION_ID.fullmatch(text) is not None and ".." not in text
+    return re.fullmatch(_SESSION_ID, text) is not None and ".." not in text
 
 
 def delegation_depth(coordinator: Any) -> int:

@@ -1,7 +1,5 @@
 """The config keys that all loops share; a tool's timeout is decided here (`LoopConfig.timeout_of`)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field

@@ -43,9 +43,9 @@ _HOSTS: Final = ("host", "hosts", "hostname", "domain")
 #: Files that a tool writes on the side.
 _WRITES: Final = ("save_to_file", "output_file", "output_path")
 
-_PATCHED: Final = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
-_SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
-_WILD: Final = re.compile(r"[*?\[{]")
+_PATCHED: Final = r"(?m)^\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.+?)[ \t]*$"
+_SURROGATES: Final = r"[\ud800-\udfff]"
+_WILD: Final = r"[*?\[{]"
 
 
 class Facts(NamedTuple):
@@ -149,7 +149,7 @@ class _Finder:
         if not isinstance(value, str):
             self.problems.append(f"the command is {type(value).__name__}, not a text")
             return
-        if HOLE in value or _SURROGATES.search(value):
+        if HOLE in value or re.search(_SURROGATES, value):
             self.problems.append("the command contains characters that no command has")
             return
         segments = mark_repositories(parse_line(value), value, map(str, self.bases), str(self.project))
@@ -200,7 +200,7 @@ class _Finder:
                 self.hosts[error.meant] = None
 
     def _patch(self, text: str) -> None:
-        names = _PATCHED.findall(text)
+        names = re.findall(_PATCHED, text)
         if not names:
             self.problems.append("the patch names no file")
         for name in names:
@@ -212,9 +212,9 @@ class _Finder:
             self._path(str(self.base), self.paths)
         pattern = self.given.get("pattern")
         if self.tool == "glob" and isinstance(pattern, str):
-            plain = _WILD.split(pattern, maxsplit=1)[0]
+            plain = re.split(_WILD, pattern, maxsplit=1)[0]
             start = plain if plain == pattern else plain.rpartition("/")[0] + "/" * plain.startswith("/")
-            if ".." in _WILD.sub("/", pattern[len(plain) :]).split("/"):
+            if ".." in re.sub(_WILD, "/", pattern[len(plain) :]).split("/"):
                 self.problems.append(f"the pattern {pattern!r} goes up after a wildcard")
             for folder in list(self.paths) if start else ():
                 self._path(start if start.startswith(("/", "~")) else str(folder / start), self.paths)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -26,6 +25,7 @@ from amplifier_kit.guard.policy.paths import (
     restricted_forms,
 )
 from amplifier_kit.guard.policy.segments import HOLE, RESERVED, Segment, spans_commands
+from amplifier_kit.struct import FrozenStruct
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -33,9 +33,9 @@ Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 MAX_PATTERN = 2_000
 MAX_WILDCARDS = 40
 
-_CONTROL = re.compile("[\x00-\x1f\ud800-\udfff]")
+_CONTROL = "[\x00-\x1f\ud800-\udfff]"
 #: A folder's name may have bytes that are not UTF-8: built-in rules name such folders.
-_CONTROL_IN_PATH = re.compile("[\x00-\x1f\ud800-\udc7f\udd00-\udfff]")
+_CONTROL_IN_PATH = "[\x00-\x1f\ud800-\udc7f\udd00-\udfff]"
 
 
 class RuleError(ValueError):
@@ -58,8 +58,7 @@ class Example(NamedTuple):
     tool: str | None = None
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(FrozenStruct):
     """A verdict on what matches every pattern it names.
 
     `command`, `path` and `host` exclude one another. A rule without any of them covers its action or tool whatever
@@ -122,7 +121,8 @@ def _check_pattern(field: str, value: object) -> None:
         raise RuleError(
             f"{field} is longer than {MAX_PATTERN} characters or has more than {MAX_WILDCARDS} wildcards", field
         )
-    if (_CONTROL_IN_PATH if field == "path" else _CONTROL).search(value):
+    # Compiling these takes longer than all rules: only a text that is not printable needs them.
+    if not value.isprintable() and re.search(_CONTROL_IN_PATH if field == "path" else _CONTROL, value):
         raise RuleError(f"{field} {value!r} contains control characters", field)
     try:
         check_classes(value)

@@ -16,13 +16,13 @@ _SHARE: Final = 0.4
 #: Bytes of the end that are searched for the last line.
 _LINE_LIMIT: Final = 2000
 
-_ESCAPES: Final = re.compile(ESCAPES)
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_ESCAPES: Final = ESCAPES
+_CONTROLS: Final = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 _REPLACEMENT: Final = "\ufffd"
 #: Output with a larger fraction of undecodable bytes and control characters is binary.
 _BINARY_SHARE: Final = 0.3
 _BINARY_SAMPLE: Final = 8192
-_SPACE: Final = re.compile(r"\s")
+_SPACE: Final = r"\s"
 #: A long line is cut between words: half a word could be half a secret, which redaction would not recognise.
 _LONGEST_WORD: Final = 1024
 
@@ -75,7 +75,7 @@ class Output:
         """Return the last line that is not blank, without words that may be incomplete."""
         kept = self._end or self._start
         text = _decode(bytes(kept[-_LINE_LIMIT:])).replace("\r", "\n")
-        if len(kept) > _LINE_LIMIT and (first := _SPACE.search(text)):
+        if len(kept) > _LINE_LIMIT and (first := re.search(_SPACE, text)):
             text = text[first.end() :]
         if text and not text[-1].isspace():
             text = text[: max(text.rfind(space) for space in " \t\n") + 1]
@@ -106,7 +106,7 @@ class Output:
 
 def _decode(data: bytes) -> str:
     """Decode UTF-8 without terminal control sequences; other bytes and control characters become U+FFFD."""
-    return _CONTROLS.sub(_REPLACEMENT, _ESCAPES.sub("", data.decode("utf-8", "replace")))
+    return re.sub(_CONTROLS, _REPLACEMENT, re.sub(_ESCAPES, "", data.decode("utf-8", "replace")))
 
 
 def is_binary(data: bytes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from itertools import product
 from os.path import commonprefix
@@ -92,7 +92,7 @@ class TokenFormat(NamedTuple):
         common = commonprefix(marks)  # noqa: RUF071  # of characters, as is meant here
         return [(common, marks)] if len(common) > 1 else [(mark, [mark]) for mark in marks]
 
-    def pattern(self, common: str, marks: list[str]) -> str:
+    def pattern(self, common: str, marks: Iterable[str]) -> str:
         """Return the regular expression for tokens with these marks.
 
         In a match, `mark` is the mark of a token that has one in front, and `body` its random part.
@@ -183,7 +183,7 @@ class _Search:
         #: The place in the table; the first rows are masked first.
         self.number = number
         self._form = form
-        self._marks = common, marks
+        self._marks = common, tuple(marks)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -196,7 +196,8 @@ class _Search:
 
     def finds_any(self, glance: Glance) -> bool:
         text = glance.text if self._needs_text or glance.has_escapes else glance.long_words(VERY_LONG)
-        return any(map(self._is_token, self._pattern.finditer(text)))
+        # Looking for the marks first is fast, and spares compiling most patterns.
+        return any_in(self._marks[1], text) and any(map(self._is_token, self._pattern.finditer(text)))
 
     def mask(self, text: str) -> tuple[str, int]:
         matches = filter(self._is_token, self._pattern.finditer(text))

@@ -23,10 +23,10 @@ _LONGEST_KEY: Final = 16 * 1024
 _CONTEXT: Final = 512
 _MASK_START: Final = MASK.rstrip("]")
 
-_KEY_BEGIN: Final = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY|PuTTY-User-Key-File-[0-9]")
-_KEY_END: Final = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY|Private-MAC:")
+_KEY_BEGIN: Final = rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY|PuTTY-User-Key-File-[0-9]"
+_KEY_END: Final = rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY|Private-MAC:"
 _KEY_WORDS: Final = (b"PRIVATE KEY", b"PuTTY-User")
-_KEY_LINE: Final = re.compile(rb"[A-Za-z0-9+/]{1,100}={0,2}")
+_KEY_LINE: Final = rb"[A-Za-z0-9+/]{1,100}={0,2}"
 _LEAST_KEY_LINE: Final = 40
 _LINE_ENDS: Final = (b"\n", b"\r")
 #: Where a line that is too long may be cut, and where a secret ends that was too long to be held.
@@ -37,11 +37,11 @@ ESCAPES: Final = (
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 )
 #: All that is invisible in a terminal: those, overstruck letters, control characters.
-_INVISIBLE: Final = re.compile(rf"{ESCAPES}|[^\n\x08]\x08|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_INVISIBLE: Final = rf"{ESCAPES}|[^\n\x08]\x08|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 _CONTROLS: Final = bytes((*range(9), 11, 12, *range(14, 32), 127))
 _TEXT: Final = bytes((9, 10, 13, *range(32, 127)))
 _SAMPLE: Final = 2048
-_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x9b]")
+_CONTROL: Final = rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x9b]"
 
 
 class RedactingStream:
@@ -113,7 +113,7 @@ class RedactingStream:
     def _release_part(self, held: int) -> bytes:
         """Release the lines before, and an overlong line up to a cut outside of any secret."""
         before = self._release(held)
-        if _KEY_BEGIN.search(_bare_bytes(bytes(self._pending[:200]))):
+        if re.search(_KEY_BEGIN, _bare_bytes(bytes(self._pending[:200]))):
             return before + self._release_unfinished()
         whole = bytes(self._pending)
         masked = self._scrubbed(whole)
@@ -127,7 +127,7 @@ class RedactingStream:
         """Release the held bytes, without the lines of a key that has begun and not ended."""
         rest = bytes(self._pending)
         self._pending.clear()
-        if not _KEY_BEGIN.search(_bare_bytes(rest)) or _KEY_END.search(_bare_bytes(rest)):
+        if not re.search(_KEY_BEGIN, _bare_bytes(rest)) or re.search(_KEY_END, _bare_bytes(rest)):
             return self._masked(rest)
         self.has_masked = True
         masked = MASK.encode() + b"\n"
@@ -140,7 +140,7 @@ class RedactingStream:
         encoding = "latin-1" if _is_binary(block) else "utf-8"
         text = block.decode(encoding, "surrogateescape")
         masked = self._with_context(text)
-        if _CONTROL.search(block):
+        if re.search(_CONTROL, block):
             bare = self._with_context(_bare_bytes(block).decode(encoding, "surrogateescape"))
             # A coloured secret is still a secret to a reader who strips the colours.
             masked = bare if bare.count(_MASK_START) > masked.count(_MASK_START) else masked
@@ -172,11 +172,11 @@ def _is_binary(block: bytes) -> bool:
 
 
 def _bare_bytes(block: bytes) -> bytes:
-    if not _CONTROL.search(block):
+    if not re.search(_CONTROL, block):
         return block
     if _is_binary(block):
         return block.translate(None, _CONTROLS)
-    return _INVISIBLE.sub("", block.decode("latin-1")).encode("latin-1")
+    return re.sub(_INVISIBLE, "", block.decode("latin-1")).encode("latin-1")
 
 
 def _unfinished_key(block: bytes) -> int | None:
@@ -184,10 +184,10 @@ def _unfinished_key(block: bytes) -> int | None:
     key: int | None = None
     for start, line in _lines(block):
         bare = _bare_bytes(line)
-        begin = _KEY_BEGIN.search(bare) if key is None else None
+        begin = re.search(_KEY_BEGIN, bare) if key is None else None
         if begin is not None:
-            key = None if _KEY_END.search(bare, begin.end()) else start
-        elif key is not None and _KEY_END.search(bare):
+            key = None if re.search(_KEY_END, bare[begin.end() :]) else start
+        elif key is not None and re.search(_KEY_END, bare):
             key = None
     return key
 
@@ -198,7 +198,7 @@ def _key_lines_from(block: bytes) -> int:
     longest = 0
     for line in reversed(block[-_LONGEST_KEY:].splitlines(keepends=True)):
         bare = _bare_bytes(line).strip()
-        if not _KEY_LINE.fullmatch(bare):
+        if not re.fullmatch(_KEY_LINE, bare):
             break
         longest = max(longest, len(bare))
         start -= len(line)
@@ -215,7 +215,7 @@ def _lines(block: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _belongs_to_key(line: bytes) -> bool:
     bare = _bare_bytes(line).strip()
-    return bool(_KEY_BEGIN.search(bare) or _KEY_LINE.fullmatch(bare) or re.match(rb"[A-Za-z\-]{3,20}: ", bare))
+    return bool(re.search(_KEY_BEGIN, bare) or re.fullmatch(_KEY_LINE, bare) or re.match(rb"[A-Za-z\-]{3,20}: ", bare))
 
 
 def _cuts(whole: bytes) -> Iterator[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_kit.guard.control_files import GuardedPath, guarded_in
 from amplifier_kit.guard.processes.programs import is_below, leaves_by_link
@@ -39,7 +39,7 @@ class _Mount(FrozenStruct):
     source: str
 
 
-class MountRequest(NamedTuple):
+class MountRequest(FrozenStruct):
     """What the mounts are for."""
 
     #: The writable folder, with links resolved.

@@ -250,7 +250,7 @@ class Sandbox:
         inner = inner_environment(given, network=network, kept=self.settings.environment)
         request = self._mount_request(folder, inner)
         plan = MountPlan(
-            request._replace(writable=tuple(writable), readable=tuple(readable), is_read_only=is_read_only)
+            replace(request, writable=tuple(writable), readable=tuple(readable), is_read_only=is_read_only)
         )
         # Neither bubblewrap, which runs outside, nor the mount check may load a library of the project.
         loader = loader_variables(inner)
@@ -334,7 +334,7 @@ class Sandbox:
             return f"the folder {project} is too broad for a project: work in a subfolder"
         self._program = program
         request = self._mount_request("/tmp", inner_environment(os.environ, network=False))
-        return bubblewrap.unusable_reason(program, MountPlan(request._replace(has_project=False)).arguments())
+        return bubblewrap.unusable_reason(program, MountPlan(replace(request, has_project=False)).arguments())
 
     def _owner_remark(self) -> str:
         """Return a remark about a project that belongs to another user than root."""
