@@ -232,13 +232,18 @@ def test_a_program_may_leave_its_input_unread() -> None:
 def test_output_can_be_read_as_it_comes() -> None:
     """`on_stdout` gets every piece of stdout, which is not kept; stderr is."""
     pieces: list[bytes] = []
+
+    def take(data: bytes) -> bool:
+        pieces.append(data)
+        return False
+
     script = "i=0; while [ $i -lt 9 ]; do echo line $i; i=$((i+1)); done; echo bad >&2; exit 4"
     result = run_program(
         ["/bin/sh", "-c", script],
         timeout=60,
         environment={"PATH": os.defpath},
         is_split=True,
-        on_stdout=lambda data: pieces.append(data) is not None,
+        on_stdout=take,
     )
     assert (result.returncode, result.stdout, result.stderr) == (4, b"", b"bad\n")
     assert b"".join(pieces) == b"".join(b"line %d\n" % number for number in range(9))
