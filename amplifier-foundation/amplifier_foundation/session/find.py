@@ -36,10 +36,11 @@ def find_sessions(
 ) -> list[dict[str, Any]]:
     """Return the sessions of a project, or of all, the most recently active first.
 
-    Each is a mapping, with the keys that `session_info` describes. Each word of `keyword` must be in the id, name, description, first prompt, bundle or project. `since` and `until`
-    limit the last activity; ISO 8601 or datetime, in local time without a zone. `status` selects those whose
-    conversation is healthy or broken. `home` is that of Amplifier. Raises ValueError for an invalid status or time, and
-    SessionsUnreadableError; what else cannot be read is logged as a warning.
+    Each is a mapping with the keys that `session_info` describes. Each word of `keyword` must be in the id, name,
+    description, first prompt, bundle or project. `since` and `until` limit the last activity; ISO 8601 or datetime, in
+    local time without a zone. `status` selects those whose conversation is healthy or broken. `home` is that of
+    Amplifier. Raises ValueError for an invalid status or time, and SessionsUnreadableError; what else cannot be read is
+    logged as a warning.
     """
     if status not in (None, *get_args(Status)):
         raise ValueError(f"invalid status {status!r}: expected 'healthy' or 'broken'")
