@@ -29,8 +29,8 @@ from amplifier_foundation.session import (
 )
 
 SECRET = "sk-ant-api03-" + "q7Zx" * 20
-USER = {"role": "user", "content": "Grüße, fix it."}
-ANSWER = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+USER: dict[str, Any] = {"role": "user", "content": "Grüße, fix it."}
+ANSWER: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
 
 _JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),

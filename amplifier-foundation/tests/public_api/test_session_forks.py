@@ -27,9 +27,13 @@ from amplifier_foundation.session import (
     write_jsonl,
 )
 
-USER = {"role": "user", "content": "Fix the test."}
-CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "tool": "bash", "arguments": {}}]}
-ANSWER = {"role": "assistant", "content": "Done."}
+USER: dict[str, Any] = {"role": "user", "content": "Fix the test."}
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"id": "a", "tool": "bash", "arguments": {}}],
+}
+ANSWER: dict[str, Any] = {"role": "assistant", "content": "Done."}
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,13 @@ from amplifier_foundation.session import (
 )
 from amplifier_foundation.sessions.store import AmbiguousSessionError, SessionNotFoundError
 
-USER = {"role": "user", "content": "Find the slow query."}
-ANSWER = {"role": "assistant", "content": "It is the join."}
-CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "tool": "bash", "arguments": {}}]}
+USER: dict[str, Any] = {"role": "user", "content": "Find the slow query."}
+ANSWER: dict[str, Any] = {"role": "assistant", "content": "It is the join."}
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"id": "a", "tool": "bash", "arguments": {}}],
+}
 
 
 @pytest.fixture
