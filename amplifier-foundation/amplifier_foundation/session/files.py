@@ -65,8 +65,9 @@ class SessionFileError(FoundationError, ValueError):
 def load_transcript(session_dir: StrPath) -> list[Message]:
     """Return the messages in the folder of a session, as they are in its file; none if it has no transcript yet.
 
-    Lines without a message are left out with a warning; a missing or empty file is replaced by its backup. Raises
-    FileNotFoundError without the folder, HistoryError if the file cannot be read.
+    Lines without a message are left out with a warning; a file that is missing or has no valid line is replaced by its
+    backup. Raises FileNotFoundError without the folder, SessionFileError if there is no backup either, HistoryError if
+    the file cannot be read.
     """
     return [json.loads(line) for line in _history(session_dir).lines]
 
@@ -175,6 +176,17 @@ def folder_of(transcript: StrPath) -> Path:
     return existing(path.parent if path.name == TRANSCRIPT and not path.is_dir() else path)
 
 
+def stored_history(folder: Path) -> History:
+    """Return the conversation in a folder, empty if it has no transcript yet.
+
+    Raises SessionFileError if neither the transcript nor its backup has a message, HistoryError as `load_history` does.
+    """
+    history = load_history(folder)
+    if history.source == "empty" and (folder / TRANSCRIPT).exists():
+        raise SessionFileError(f"{'; '.join(history.problems)}: restore a copy of the transcript, or delete it")
+    return history
+
+
 def messages_of(
     transcript: StrPath | Sequence[Message], load: Callable[[StrPath], list[Message]] = load_transcript
 ) -> Sequence[Message]:
@@ -190,7 +202,8 @@ def without_line(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _history(session_dir: StrPath) -> History:
-    history = load_history(folder_of(session_dir))
+    folder = folder_of(session_dir)
+    history = stored_history(folder)
     for problem in history.problems if history.source != "empty" else ():
         logger.warning(problem)
     return history

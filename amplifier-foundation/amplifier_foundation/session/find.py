@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.session.events import count_events
-from amplifier_foundation.session.files import StrPath, existing
+from amplifier_foundation.session.files import SessionFileError, StrPath, existing, stored_history
 from amplifier_foundation.sessions.diagnosis import diagnose
 from amplifier_foundation.sessions.metadata import SessionSummary, read_summary
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_foundation.sessions.transcript import HistoryError, load_history
+from amplifier_foundation.sessions.transcript import HistoryError
 
 logger = logging.getLogger(__name__)
 
@@ -113,8 +113,8 @@ def _entry(summary: SessionSummary) -> dict[str, Any]:
 def _conversation(summary: SessionSummary) -> dict[str, Any]:
     problems = [text for text in (summary.damaged, summary.warning) if text]
     try:
-        history = load_history(summary.folder)
-    except HistoryError as error:
+        history = stored_history(summary.folder)
+    except (HistoryError, SessionFileError) as error:
         broken = {"message_count": 0, "status": "broken", "failure_modes": ["unreadable"]}
         return {**broken, "problems": [*problems, str(error)]}
     found = diagnose(history.messages)

@@ -23,6 +23,7 @@ from amplifier_foundation.session import (
     load_transcript,
     load_transcript_with_lines,
     read_jsonl,
+    session_info,
     write_jsonl,
     write_metadata,
     write_transcript,
@@ -118,6 +119,17 @@ def test_a_damaged_transcript_is_reported(tmp_path: Path, caplog: pytest.LogCapt
     assert load_transcript(tmp_path) == [ANSWER]
     with pytest.raises(FileNotFoundError, match="no session in"):
         load_transcript(tmp_path / "gone")
+
+
+def test_a_transcript_without_any_message_is_an_error(tmp_path: Path) -> None:
+    """A file of which nothing can be read is not taken for a conversation that has not begun."""
+    (tmp_path / "transcript.jsonl").write_text("\x00\x00\n{", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"transcript\.jsonl:1 is malformed.*transcript\.jsonl:2 is torn"):
+        load_transcript(tmp_path)
+    info = session_info(tmp_path)
+    assert (info["status"], info["failure_modes"], info["message_count"]) == ("broken", ["unreadable"], 0)
+    (tmp_path / "transcript.jsonl").write_text("", encoding="utf-8")
+    assert load_transcript(tmp_path) == []
 
 
 def test_metadata_are_replaced_as_a_whole(tmp_path: Path) -> None:
