@@ -135,7 +135,7 @@ def test_a_transcript_without_any_message_is_an_error(tmp_path: Path) -> None:
 def test_metadata_are_replaced_as_a_whole(tmp_path: Path) -> None:
     """Keys that are not given are gone, the file before is kept, and ids and folders are never masked."""
     assert load_metadata(tmp_path) == {}
-    write_metadata(tmp_path, {"session_id": SECRET, "name": "discount", "working_dir": "/work/shop"})
+    write_metadata(tmp_path, {"session_id": SECRET, "name": "discount", "working_dir": "/srv/shop"})
     write_metadata(str(tmp_path), {"session_id": SECRET, "turn_count": 2, "bundle": None})
     assert load_metadata(str(tmp_path)) == {"session_id": SECRET, "turn_count": 2}
     assert json.loads((tmp_path / "metadata.json.backup").read_bytes())["name"] == "discount"

@@ -33,7 +33,7 @@ CALL: dict[str, Any] = {
 def add(home: Home) -> Callable[..., Path]:
     """Return a function that adds a session to the home, active on a day of January 2026."""
 
-    def add(session_id: str, project: str = "/work/shop", day: int = 1, *, broken: bool = False, **facts: str) -> Path:
+    def add(session_id: str, project: str = "/srv/shop", day: int = 1, *, broken: bool = False, **facts: str) -> Path:
         folder = home.sessions(Path(project)) / session_id
         write_metadata(folder, {"session_id": session_id, "working_dir": project, "turn_count": 1, **facts})
         write_jsonl(folder / "transcript.jsonl", [USER, CALL if broken else ANSWER])
@@ -52,10 +52,10 @@ def test_sessions_are_listed_with_filters(home: Home, add: Callable[..., Path]) 
     """Words, days, the state of the conversation, the project and a limit select from all that there are."""
     add("one", day=1, name="slow checkout")
     add("two", day=2, broken=True)
-    add("three", project="/work/blog", day=3)
+    add("three", project="/srv/blog", day=3)
     add("0" * 16 + "-" + "1" * 16 + "_helper", day=4, parent_id="one")
     assert _ids(find_sessions(home=home.path)) == ["three", "two", "one"]
-    assert _ids(find_sessions(home=str(home.path), project="/work/shop")) == ["two", "one"]
+    assert _ids(find_sessions(home=str(home.path), project="/srv/shop")) == ["two", "one"]
     assert _ids(find_sessions("CHECKOUT slow", home=home.path)) == ["one"]
     assert _ids(find_sessions("query", home=home.path, limit=1)) == ["three"]
     assert _ids(find_sessions(home=home.path, status="broken")) == ["two"]
@@ -71,7 +71,7 @@ def test_a_session_is_found_by_id_name_and_path(home: Home, add: Callable[..., P
     first = add("7f3a-1", name="discount")
     add("7f3b-2")
     for text in ("7f3a-1", "7f3a", "discount", str(first), first, first / "transcript.jsonl"):
-        assert resolve_session(text, home=home.path, project="/work/shop") == first
+        assert resolve_session(text, home=home.path, project="/srv/shop") == first
     with pytest.raises(AmbiguousSessionError, match="7f3b-2") as raised:
         resolve_session("7f3", home=home.path)
     assert len(raised.value.candidates) == 2
@@ -93,7 +93,7 @@ def test_a_session_is_described(home: Home, add: Callable[..., Path]) -> None:
     info = session_info(str(folder))
     [listed] = find_sessions(home=home.path)
     assert listed.items() <= info.items()
-    assert (info["session_dir"], info["project"], info["bundle"]) == (folder, "/work/shop", "team")
+    assert (info["session_dir"], info["project"], info["bundle"]) == (folder, "/srv/shop", "team")
     assert info["first_prompt"] == "Find the slow query."
     assert (info["message_count"], info["event_count"], info["turn_count"]) == (2, 0, 1)
     assert (info["status"], info["failure_modes"][0]) == ("broken", "missing_tool_results")
