@@ -1,7 +1,8 @@
 """Libraries for applications on the kernel: bundles, sources, settings, sessions and their children.
 
 The names here are those that apps and modules written for the published foundation import, from here or from the
-module that each is listed under. They are resolved when first used. Our own code imports from the rooms.
+module that each is listed under. They are resolved when first used; those for saved sessions are in `session`. Our own
+code imports from the rooms.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _HOMES: dict[str, str] = {
         ),
         "subprocess_runner": "run_session_in_subprocess",
         "tracing": "generate_sub_session_id",
+        "validator": "BundleValidator ValidationResult validate_bundle validate_bundle_or_raise",
         "working_dir": "WORKING_DIR_CAPABILITY get_working_dir set_working_dir",
     }.items()
     for name in names.split()
@@ -91,6 +93,10 @@ if TYPE_CHECKING:
     from amplifier_foundation.spawn_utils import resolve_model_pattern as resolve_model_pattern
     from amplifier_foundation.subprocess_runner import run_session_in_subprocess as run_session_in_subprocess
     from amplifier_foundation.tracing import generate_sub_session_id as generate_sub_session_id
+    from amplifier_foundation.validator import BundleValidator as BundleValidator
+    from amplifier_foundation.validator import ValidationResult as ValidationResult
+    from amplifier_foundation.validator import validate_bundle as validate_bundle
+    from amplifier_foundation.validator import validate_bundle_or_raise as validate_bundle_or_raise
     from amplifier_foundation.working_dir import WORKING_DIR_CAPABILITY as WORKING_DIR_CAPABILITY
     from amplifier_foundation.working_dir import get_working_dir as get_working_dir
     from amplifier_foundation.working_dir import set_working_dir as set_working_dir

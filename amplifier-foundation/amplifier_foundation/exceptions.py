@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from amplifier_foundation.bundles.bundle import BundleError, BundleNotFoundError
+from amplifier_foundation.bundles.bundle import IncludeError as BundleDependencyError
 
 __all__ = [
     "BundleDependencyError",
@@ -23,9 +24,3 @@ class BundleLoadError(BundleError):
 
 class BundleValidationError(BundleError):
     """A bundle is not of the form that a session needs."""
-
-
-class BundleDependencyError(BundleError):
-    """A bundle that another one includes cannot be used."""
-
-    code: ClassVar[str] = "bundle_include"

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 from amplifier_foundation.sessions.log import lock_session
 from amplifier_foundation.sessions.transcript import (
     History,
+    RepairedHistory,
     closing_message,
     lines_of,
     load_history,
@@ -20,7 +21,16 @@ from amplifier_foundation.sessions.transcript import (
 from amplifier_foundation.sessions.turns import turn_boundaries
 from amplifier_kit.engine.pairing import Repair, check_pairing, tool_call_ids
 
-__all__ = ["Diagnosis", "RepairResult", "diagnose", "repair", "rewind"]
+__all__ = [
+    "Diagnosis",
+    "RepairResult",
+    "diagnose",
+    "end_of_valid_turns",
+    "incomplete_turns",
+    "repair",
+    "repair_messages",
+    "rewind",
+]
 
 Message = dict[str, Any]
 
@@ -61,7 +71,7 @@ class RepairResult(NamedTuple):
 def diagnose(messages: Sequence[Mapping[str, Any]]) -> Diagnosis:
     """Return the problems of a conversation; nothing is changed."""
     violations = check_pairing(messages)
-    incomplete = _incomplete_turns(messages)
+    incomplete = list(incomplete_turns(messages))
     modes = dict.fromkeys(_MODES[violation.kind] for violation in violations)
     if incomplete:
         modes[_INCOMPLETE] = None
@@ -86,8 +96,8 @@ def repair(folder: Path) -> RepairResult:
     """
     with _lock(folder):
         history = load_history(folder)
-        sound, done = _closed(history.messages)
-        return _stored(folder, history, sound, done)
+        sound = repair_messages(history.messages)
+        return _stored(folder, history, sound.messages, sound.notes)
 
 
 def rewind(folder: Path) -> RepairResult:
@@ -95,7 +105,7 @@ def rewind(folder: Path) -> RepairResult:
     with _lock(folder):
         history = load_history(folder)
         messages = history.messages
-        end = _valid_until(messages)
+        end = end_of_valid_turns(messages)
         gone = len(messages) - end
         turns = len(turn_boundaries(messages)) - len(turn_boundaries(messages[:end]))
         done = [f"removed {gone} messages of {turns} turns"] if gone else []
@@ -113,8 +123,11 @@ def _lock(folder: Path) -> AbstractContextManager[None]:
     return lock_session(folder, "repaired") if folder.is_dir() else nullcontext()
 
 
-def _closed(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
-    """Return a conversation in which every call has a result and every turn with tools an answer, and the repairs."""
+def repair_messages(messages: Sequence[Mapping[str, Any]]) -> RepairedHistory:
+    """Return a conversation in which every call has a result and every turn with tools an answer, and the repairs.
+
+    Messages that need no repair are the same objects.
+    """
     sound = repair_history(messages)
     starts = set(turn_boundaries(sound.messages))
     out: list[Message] = []
@@ -123,13 +136,14 @@ def _closed(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
             out.append(closing_message())
             sound.repairs.append(Repair("unclosed_turn", "", ""))
         out.append(message)
-    return out, sound.notes
+    return RepairedHistory(out, sound.repairs)
 
 
-def _incomplete_turns(messages: Sequence[Mapping[str, Any]]) -> list[int]:
+def incomplete_turns(messages: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Return the turns, counted from 1, that end with a tool call or its result, and the position of that message."""
     starts = turn_boundaries(messages)
     ends = [*starts[1:], len(messages)]
-    return [turn for turn, end in enumerate(ends, 1) if starts and _is_open(messages[end - 1])]
+    return {turn: end - 1 for turn, end in enumerate(ends, 1) if starts and _is_open(messages[end - 1])}
 
 
 def _is_open(message: Mapping[str, Any]) -> bool:
@@ -137,7 +151,7 @@ def _is_open(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "tool" or bool(tool_call_ids(message))
 
 
-def _valid_until(messages: Sequence[Message]) -> int:
+def end_of_valid_turns(messages: Sequence[Mapping[str, Any]]) -> int:
     """Return the position after the last turn that is valid, with all turns before it."""
     broken = min((violation.position for violation in check_pairing(messages)), default=len(messages))
     good = 0

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.log import CopiedEvents, Outline, Placed, copy_events, place_messages, read_outline
+from amplifier_foundation.sessions.log import CopiedEvents, copy_events, lines_of_messages, place_messages, read_outline
 from amplifier_foundation.sessions.metadata import Metadata, default_scrub, load_metadata
 from amplifier_foundation.sessions.resume import ends_inside_turn, recover
 from amplifier_foundation.sessions.transcript import LEDGER, TRANSCRIPT, History, lines_of, load_history
-from amplifier_foundation.sessions.turns import Orphans, count_turns, end_of_turn, settle_orphans
+from amplifier_foundation.sessions.turns import IsStart, Orphans, count_turns, end_of_turn, settle_orphans, starts_turn
 from amplifier_kit.engine.pairing import check_pairing
-from amplifier_kit.guard.private_files import append, open_private
+from amplifier_kit.guard.private_files import append, make_private, open_private
 
 __all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "preview_fork"]
 
@@ -45,7 +45,7 @@ _LONGEST_ID: Final = 200
 _LONGEST_NAME: Final = 50
 
 
-class ForkError(FoundationError):
+class ForkError(FoundationError, ValueError):
     """A session cannot be forked in this way."""
 
     code = "fork"
@@ -73,6 +73,8 @@ class ForkPreview(NamedTuple):
     #: Calls whose results come after the cut, or were lost.
     orphaned_tool_ids: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    #: The messages, as they are before their calls are paired.
+    conversation: Sequence[Message] = ()
 
 
 @dataclass
@@ -94,24 +96,30 @@ def fork_session(
     name: str | None = None,
     include_events: bool = True,
     orphans: Orphans = "complete",
+    target: Path | None = None,
+    is_start: IsStart = starts_turn,
 ) -> Forked:
     """Copy a session, which may be running, into a new one beside it: all of it, or up to a turn or an event.
 
     Conversation and events are cut at the same point. `at_event` is the number (`seq`) of the last event that the fork
     has; in a published log, which has no numbers, its line. `orphans` says what happens to calls whose results are cut
-    off. Raises ForkError for an invalid id or name, TurnRangeError, EventNotFoundError, HistoryError,
+    off. `target` is the folder of the new session, if that is not beside the original; `is_start` says where turns
+    start. Raises ForkError for an invalid id or name, TurnRangeError, EventNotFoundError, HistoryError,
     OrphanedCallsError, and OSError if the copy cannot be written, and then leaves nothing behind.
     """
-    session_id = _checked_id(folder, new_id)
+    session_id = _checked_id(new_id)
+    target = target or folder.parent / session_id
+    _refuse_taken(target, session_id)
     if name is not None and not 0 < len(name.strip()) <= _LONGEST_NAME:
         raise ForkError(f"a session's name has 1 to {_LONGEST_NAME} characters, got {len(name.strip())}")
     metadata = load_metadata(folder)
-    cut = _cut(folder, metadata, at_turn, at_event)
+    cut = _cut(folder, metadata, at_turn, at_event, is_start)
     messages = settle_orphans(cut.messages, orphans)
     parent_id = str(metadata.data.get("session_id") or folder.name)
-    facts = _facts(metadata.data, session_id, parent_id, messages, at_event, name)
+    turns = count_turns(messages, is_start)
+    facts = _facts(metadata.data, session_id, parent_id, turns, at_event, name)
     copied = CopiedEvents()
-    with _new_folder(folder.parent / session_id) as fresh:
+    with _new_folder(target) as fresh:
         content = b"".join(line + b"\n" for line in lines_of(messages, cut.history))
         _write(fresh / TRANSCRIPT, content)
         if (folder / LEDGER).exists():
@@ -126,21 +134,23 @@ def fork_session(
             json.dumps(facts, ensure_ascii=False, indent=2).encode("utf-8", "backslashreplace") + b"\n",
         )
     warnings = tuple(dict.fromkeys([*cut.warnings, *copied.problems]))
-    turns = count_turns(messages)
-    return Forked(session_id, folder.parent / session_id, parent_id, turns, len(messages), copied.lines, warnings)
+    return Forked(session_id, target, parent_id, turns, len(messages), copied.lines, warnings)
 
 
-def preview_fork(folder: Path, *, at_turn: int | None = None, at_event: int | None = None) -> ForkPreview:
+def preview_fork(
+    folder: Path, *, at_turn: int | None = None, at_event: int | None = None, is_start: IsStart = starts_turn
+) -> ForkPreview:
     """Return what `fork_session` would copy; nothing is written. Raises as `fork_session` does."""
-    cut = _cut(folder, load_metadata(folder), at_turn, at_event)
+    cut = _cut(folder, load_metadata(folder), at_turn, at_event, is_start)
     lost = [violation.tool_call_id for violation in check_pairing(cut.messages) if violation.kind == "missing_result"]
-    return ForkPreview(count_turns(cut.messages), len(cut.messages), cut.lines, tuple(lost), tuple(cut.warnings))
+    turns = count_turns(cut.messages, is_start)
+    return ForkPreview(turns, len(cut.messages), cut.lines, tuple(lost), tuple(cut.warnings), cut.messages)
 
 
 # -- what is copied --
 
 
-def _cut(folder: Path, metadata: Metadata, at_turn: int | None, at_event: int | None) -> _Cut:
+def _cut(folder: Path, metadata: Metadata, at_turn: int | None, at_event: int | None, is_start: IsStart) -> _Cut:
     if at_turn is not None and at_event is not None:
         raise ForkError("a session is forked at a turn or at an event: give one of them")
     # The conversation first: a session that runs writes the event before the message.
@@ -159,17 +169,9 @@ def _cut(folder: Path, metadata: Metadata, at_turn: int | None, at_event: int | 
         return _Cut(history, kept, place + 1, warnings)
     if at_turn is None:
         return _Cut(history, messages, placed.lines_until_next_message(outline), warnings)
-    return _at_turn(history, messages, placed, outline, at_turn, warnings)
-
-
-def _at_turn(
-    history: History, messages: list[Message], placed: Placed, outline: Outline, turn: int, warnings: list[str]
-) -> _Cut:
-    end = end_of_turn(messages, turn, first=1)
-    lines = placed.lines_of_turn(outline, turn)
-    if turn == len(placed.submits):
-        lines = min(lines, placed.lines_until_next_message(outline))
-    elif outline.lines and not lines:
+    end = end_of_turn(messages, at_turn, first=1, is_start=is_start)
+    lines = lines_of_messages(messages, end, placed, outline)
+    if outline.lines and not lines:
         warnings.append("the log does not have this turn: the fork has no events")
     return _Cut(history, messages[:end], lines, warnings)
 
@@ -181,12 +183,11 @@ def _facts(
     original: dict[str, Any],
     session_id: str,
     parent_id: str,
-    messages: list[Message],
+    turns: int,
     at_event: int | None,
     name: str | None,
 ) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat()
-    turns = count_turns(messages)
     facts = {
         "session_id": session_id,
         "parent_id": parent_id,
@@ -202,7 +203,7 @@ def _facts(
     return {**scrubbed, **{key: facts[key] for key in ("session_id", "parent_id", "working_dir") if key in facts}}
 
 
-def _checked_id(folder: Path, new_id: str | None) -> str:
+def _checked_id(new_id: str | None) -> str:
     session_id = str(uuid.uuid4()) if new_id is None else new_id
     usable = session_id.isprintable() and not session_id.startswith((".", "-")) and not set(session_id) & set("/\\:")
     if not usable or not 0 < len(os.fsencode(session_id)) <= _LONGEST_ID or session_id != session_id.strip():
@@ -210,14 +211,18 @@ def _checked_id(folder: Path, new_id: str | None) -> str:
             f"invalid session id {session_id!r}: expected 1 to {_LONGEST_ID} printable characters without slashes and "
             "colons, the first not a dot or a dash"
         )
-    if (folder.parent / session_id).exists():
-        raise ForkError(f"session {session_id} exists already in {folder.parent}: choose another id")
     return session_id
+
+
+def _refuse_taken(target: Path, session_id: str) -> None:
+    if target.exists():
+        raise ForkError(f"session {session_id} exists already in {target.parent}: choose another id")
 
 
 @contextmanager
 def _new_folder(final: Path) -> Iterator[Path]:
     """Yield a hidden folder, which gets its name on success and is deleted on failure."""
+    make_private(final.parent)
     fresh = final.with_name(f"{TEMPORARY}{uuid.uuid4().hex}")
     fresh.mkdir(mode=0o700)
     try:

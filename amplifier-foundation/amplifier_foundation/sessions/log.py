@@ -8,8 +8,11 @@ transcript keeps its number (`event_seq` in the message's metadata).
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import field
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn
+from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn, turn_boundaries
 from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
 from amplifier_kit.struct import Struct
@@ -41,7 +44,9 @@ __all__ = [
     "end_log",
     "event_seq",
     "is_running",
+    "lines_of_messages",
     "lock_session",
+    "message_timestamp",
     "place_messages",
     "read_outline",
     "without_seq",
@@ -303,9 +308,30 @@ def place_messages(messages: Sequence[Mapping[str, Any]], outline: Outline) -> P
     return Placed(places, submits)
 
 
+def lines_of_messages(messages: Sequence[Mapping[str, Any]], end: int, placed: Placed, outline: Outline) -> int:
+    """Return how many lines the log had when the first `end` messages were there, and no others.
+
+    Where they end with a turn, those are all lines of the turn; 0 if the log does not have it.
+    """
+    starts = turn_boundaries(messages)
+    turn = bisect_left(starts, end)
+    if turn and end == (starts[turn] if turn < len(starts) else len(messages)):
+        lines = placed.lines_of_turn(outline, turn)
+        return min(lines, placed.lines_until_next_message(outline)) if turn == len(starts) else lines
+    lines = Placed(placed.places[:end], []).lines_until_next_message(outline)
+    following = placed.places[end]
+    return min(lines, following) if following > max(placed.places[:end], default=BEFORE) else lines
+
+
 def message_time(message: Mapping[str, Any]) -> int | None:
     """Return when a message was made, in milliseconds; None if it does not say."""
-    return milliseconds(_metadata(message).get("timestamp") or message.get("timestamp"))
+    return milliseconds(message_timestamp(message))
+
+
+def message_timestamp(message: Mapping[str, Any]) -> str | None:
+    """Return when a message was made, as it is written; older programs have it beside the metadata."""
+    found = _metadata(message).get("timestamp") or message.get("timestamp") or message.get("ts")
+    return found if isinstance(found, str) else None
 
 
 def _is_by(mark: Mark, at: int) -> bool:
@@ -332,38 +358,48 @@ class CopiedEvents(Struct):
     problems: list[str] = field(default_factory=list)
 
 
-def copy_events(source: Path, target: Path, lines: int, *, session_id: str, parent_id: str) -> CopiedEvents:
-    """Write the first `lines` lines of the log in folder `source` to a new log in folder `target`.
+def copy_events(
+    source: Path, target: Path, lines: int, *, session_id: str | None, parent_id: str | None
+) -> CopiedEvents:
+    """Write the first `lines` lines of a log to a new one, which is there as a whole or not at all.
 
-    Lines keep their numbers and payloads; they get the new session's id and, in a hashed log, new hashes. Blobs never
-    change, so that they are hard links. A missing blob is reported, and missing in the copy too. Raises OSError when
-    something cannot be written.
+    Both are folders of sessions, or files of logs in them. Lines keep their numbers and payloads; they get the new
+    session's id, unless that is None, and, in a hashed log, new hashes. Blobs never change, so that they are hard
+    links. A missing blob is reported, and missing in the copy too. Raises FileExistsError if there is such a log,
+    OSError when something cannot be written.
     """
     from amplifier_kit.log.files import LogFiles
     from amplifier_kit.log.reader import LogReader
 
-    files = LogFiles(target)
+    files = LogFiles.at(target)
+    if files.active.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(files.active))
     copied = CopiedEvents()
-    blobs = _Blobs(LogFiles(source).blobs, files.blobs, copied)
+    blobs = _Blobs(LogFiles.at(source).blobs, files.blobs, copied)
     layout = _Layout(session_id, parent_id)
-    descriptor = os.open(files.active, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
-        # Lines without a record were reported when the lines were counted.
-        with closing(LogReader(source, lambda torn: None)) as original:
-            for line in islice(original.poll(), lines):
-                file.write(layout.line(line) + b"\n")
-                copied.lines += 1
-                if b'"$blob"' in line.raw:
-                    blobs.copy(line.record)
-        file.flush()
-        os.fsync(file.fileno())
+    fresh = files.active.with_name(f"{files.active.name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            # Lines without a record were reported when the lines were counted.
+            with closing(LogReader(source, lambda torn: None)) as original:
+                for line in islice(original.poll(), lines):
+                    file.write(layout.line(line) + b"\n")
+                    copied.lines += 1
+                    if b'"$blob"' in line.raw:
+                        blobs.copy(line.record)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, files.active)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
     return copied
 
 
 class _Layout:
     """Encode the lines of the copy."""
 
-    def __init__(self, session_id: str, parent_id: str) -> None:
+    def __init__(self, session_id: str | None, parent_id: str | None) -> None:
         self._session_id = session_id
         self._parent_id = parent_id
         self._before = b""
@@ -372,11 +408,14 @@ class _Layout:
     def line(self, line: LogLine) -> bytes:
         record = dict(line.record)
         data = record.get("data")
-        if isinstance(data, dict) and "session_id" in data:  # where published logs have it
-            record["data"] = {**data, "session_id": self._session_id}
-        if "session_id" in record or not isinstance(data, dict) or "session_id" not in data:
-            record["session_id"] = self._session_id
-        record["parent_session_id"] = self._parent_id
+        in_data = isinstance(data, dict) and "session_id" in data  # where published logs have it
+        if self._session_id is not None:
+            if isinstance(data, dict) and in_data:
+                record["data"] = {**data, "session_id": self._session_id}
+            if "session_id" in record or not in_data:
+                record["session_id"] = self._session_id
+        if self._parent_id is not None:
+            record["parent_session_id"] = self._parent_id
         seq = line.seq
         self._before = self._unnumbered(record) if seq is None else self._numbered(record, seq)
         return self._before

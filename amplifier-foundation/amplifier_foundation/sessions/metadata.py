@@ -94,13 +94,14 @@ def update_metadata(
     *,
     scrub: Scrub | None = None,
     is_activity: bool = True,
+    is_whole: bool = False,
 ) -> dict[str, Any]:
     """Merge `changes` into the metadata of a session and return all of it as it was written.
 
     A key set to None is removed; other keys are kept, so that changes of other processes are not undone. The file
     becomes `metadata.json.backup`; a damaged one becomes `metadata.json.damaged`. Secrets are masked by `scrub`, or by
     `default_scrub()`. The file's modification time is the session's last
-    activity; it does not change unless `is_activity`.
+    activity; it does not change unless `is_activity`. With `is_whole`, keys that are not in `changes` are removed.
 
     Raises SessionGoneError if the session does not exist, FileBusyError if another process holds the lock for too long,
     and OSError if the file cannot be written; the file is then unchanged.
@@ -108,8 +109,7 @@ def update_metadata(
     if not folder.is_dir():
         raise _gone(folder)
     with locked(folder / LOCK):
-        known = load_metadata(folder)
-        merged = {**known.data, **changes}
+        merged = {**({} if is_whole else load_metadata(folder).data), **changes}
         kept = _scrubbed({key: value for key, value in merged.items() if value is not None}, scrub or default_scrub())
         content = _encoded(kept)
         try:

@@ -31,6 +31,7 @@ __all__ = [
     "SessionNotFoundError",
     "SessionStore",
     "SessionsUnreadableError",
+    "lineage",
 ]
 
 LONGEST_NAME = 50
@@ -164,15 +165,7 @@ class SessionStore:
 
         The line starts after an ancestor that was deleted.
         """
-        one = self._resolved(session)
-        line = [one]
-        while one.parent_id and _is_plain(one.parent_id):
-            parent = read_summary(one.folder.parent / one.parent_id)
-            if parent is None or parent.id in {known.id for known in line}:
-                break
-            line.append(parent)
-            one = parent
-        return line[::-1]
+        return lineage(self._resolved(session))
 
     # -- one session --
 
@@ -302,6 +295,18 @@ class SessionStore:
                     f"session {other.id} of the same project has the name {name!r}: choose another, or rename that one "
                     "first"
                 )
+
+
+def lineage(session: SessionSummary) -> list[SessionSummary]:
+    """Return a session after its ancestors; see `SessionStore.lineage`."""
+    line = [session]
+    while session.parent_id and _is_plain(session.parent_id):
+        parent = read_summary(session.folder.parent / session.parent_id)
+        if parent is None or parent.id in {known.id for known in line}:
+            break
+        line.append(parent)
+        session = parent
+    return line[::-1]
 
 
 def _is_plain(text: str) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
     "RepairedHistory",
     "Transcript",
     "history_line",
+    "kept_messages",
     "load_history",
     "load_ledger",
     "repair_history",
@@ -70,8 +71,9 @@ class History(FrozenStruct):
     #: One text for each line that was left out, with file and line, and for the use of a backup.
     problems: list[str] = field(default_factory=list)
     source: Source = "transcript"
-    #: The line of each message as it is in the file.
+    #: The line of each message as it is in the file, and its number.
     lines: list[bytes] = field(default_factory=list, repr=False)
+    numbers: list[int] = field(default_factory=list, repr=False)
 
 
 def load_history(folder: Path) -> History:
@@ -210,11 +212,13 @@ def _parsed(path: Path, content: bytes, problems: list[str], source: Source = "t
             if isinstance(record, dict) and _CLEARED in record:
                 messages.clear()
                 kept.clear()
+                history.numbers.clear()
                 continue
             problems.append(f"{path}:{number} is not a message (it has no role) and was left out: {_quoted(line)}")
             continue
         messages.append(_normalize(record))
         kept.append(line)
+        history.numbers.append(number)
     return history
 
 
@@ -290,7 +294,7 @@ class Transcript:
 
     def resume(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Continue after `messages`, which the file has already; nothing is read or written."""
-        kept = _kept(messages)
+        kept = kept_messages(messages)
         self._written, self._last = len(kept), without_seq(kept[-1]) if kept else None
         self._position = self._seen = self._size = None
 
@@ -299,7 +303,7 @@ class Transcript:
 
         Raises OSError if that fails; the file is then unchanged, and the next update tries again.
         """
-        kept = _kept(messages)
+        kept = kept_messages(messages)
         if not self._has_grown(kept) or not self._append(kept[self._written :]):
             self._rewrite(kept)
         self._written, self._last = len(kept), without_seq(kept[-1]) if kept else None
@@ -317,7 +321,7 @@ class Transcript:
         tail = since(position - overlap)
         if overlap and (not tail or tail[0] != self._seen):
             return self.update(since(0))
-        fresh = _kept(tail[overlap:])
+        fresh = kept_messages(tail[overlap:])
         if not self._append(fresh):
             return self.update(since(0))
         if fresh:
@@ -389,7 +393,8 @@ class Transcript:
         return text.encode("utf-8", "replace") + b"\n"
 
 
-def _kept(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def kept_messages(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the messages that are stored: all but those of the system."""
     return [message for message in messages if message.get("role") not in _LEFT_OUT]
 
 

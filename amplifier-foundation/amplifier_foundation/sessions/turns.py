@@ -6,7 +6,7 @@ turn belong to that turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
 from amplifier_foundation.errors import FoundationError
@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 Message = dict[str, Any]
+#: Says whether a turn starts with a message.
+IsStart = Callable[[Mapping[str, Any]], bool]
 #: What happens to calls without a result: complete adds one that says so, remove drops the call, error raises.
 Orphans = Literal["complete", "remove", "error"]
 
@@ -33,13 +35,13 @@ _NOT_A_PROMPT: Final = frozenset({"hook", "goal"})
 _CALL_BLOCKS: Final = frozenset({"tool_call", "tool_use"})
 
 
-class TurnRangeError(FoundationError):
+class TurnRangeError(FoundationError, ValueError):
     """The conversation does not have this turn."""
 
     code = "turn_range"
 
 
-class OrphanedCallsError(FoundationError):
+class OrphanedCallsError(FoundationError, ValueError):
     """Calls have no result; `tool_call_ids` names them."""
 
     code = "orphaned_calls"
@@ -72,14 +74,14 @@ def message_text(message: Mapping[str, Any]) -> str:
     return "".join(str(block.get("text") or "") for block in content if isinstance(block, Mapping))
 
 
-def turn_boundaries(messages: Sequence[Mapping[str, Any]]) -> list[int]:
+def turn_boundaries(messages: Sequence[Mapping[str, Any]], is_start: IsStart = starts_turn) -> list[int]:
     """Return the position of the first message of each turn."""
-    return [position for position, message in enumerate(messages) if starts_turn(message)]
+    return [position for position, message in enumerate(messages) if is_start(message)]
 
 
-def count_turns(messages: Sequence[Mapping[str, Any]]) -> int:
+def count_turns(messages: Sequence[Mapping[str, Any]], is_start: IsStart = starts_turn) -> int:
     """Return the number of turns."""
-    return sum(map(starts_turn, messages))
+    return sum(map(is_start, messages))
 
 
 def slice_to_turn(messages: Sequence[Message], turn: int, orphans: Orphans = "complete") -> list[Message]:
@@ -90,9 +92,11 @@ def slice_to_turn(messages: Sequence[Message], turn: int, orphans: Orphans = "co
     return settle_orphans(messages[: end_of_turn(messages, turn)], orphans)
 
 
-def end_of_turn(messages: Sequence[Mapping[str, Any]], turn: int, *, first: int = 0) -> int:
+def end_of_turn(
+    messages: Sequence[Mapping[str, Any]], turn: int, *, first: int = 0, is_start: IsStart = starts_turn
+) -> int:
     """Return the position after the last message of a turn; raises TurnRangeError, also below `first`."""
-    starts = turn_boundaries(messages)
+    starts = turn_boundaries(messages, is_start)
     if not first <= turn <= len(starts):
         existing = f"turns 1 to {len(starts)}" if starts else "no turns"
         raise TurnRangeError(f"turn {turn} does not exist: the conversation has {existing}")

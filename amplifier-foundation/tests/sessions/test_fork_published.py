@@ -1,10 +1,9 @@
 """Sessions that another program wrote are forked too, with their events."""
 
-import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,47 +14,10 @@ from amplifier_kit.log.reader import read_log
 from amplifier_kit.log.verify import verify_log
 from amplifier_kit.log.writer import SessionLog
 
-PUBLISHED = {"schema": {"name": "amplifier.log", "ver": "1.0.0"}, "lvl": "INFO"}
 
-
-def _published(folder: Path) -> Path:
-    """Make a session as the published program leaves it: no numbers, no chain, times in the messages' metadata."""
-    folder.mkdir(parents=True)
-    records: list[dict[str, Any]] = []
-    messages: list[dict[str, Any]] = []
-    for turn in range(1, 4):
-        names = [
-            *(["session:start"] if turn == 1 else ["session:resume"]),
-            *("prompt:submit", "provider:request", "provider:response", "prompt:complete", "orchestrator:complete"),
-            *("prompt:complete", "cleanup:render_begin", "session:end", "cleanup:finally_end"),
-        ]
-        for step, name in enumerate(names):
-            data = (
-                {"prompt": f"prompt {turn}"}
-                if name == "prompt:submit"
-                else {"timestamp": f"2026-01-0{turn}T00:00:{step:02}.500000+00:00"}
-            )
-            records.append(
-                {
-                    "ts": f"2026-01-0{turn}T00:00:{step:02}.500+00:00",
-                    **PUBLISHED,
-                    "event": name,
-                    "session_id": "pub",
-                    "data": data,
-                }
-            )
-        stamps = [{"timestamp": f"2026-01-0{turn}T00:00:{second}+00:00"} for second in ("01.600", "03.700")]
-        messages.append({"role": "user", "content": f"prompt {turn}", "metadata": stamps[0]})
-        messages.append({"role": "assistant", "content": [{"type": "text", "text": "x"}], "metadata": stamps[1]})
-    for name, lines in (("events.jsonl", records), ("transcript.jsonl", messages)):
-        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    (folder / "metadata.json").write_text(json.dumps({"session_id": "pub", "bundle": "bundle:x"}), encoding="utf-8")
-    return folder
-
-
-def test_published_sessions_fork_with_their_events(tmp_path: Path) -> None:
+def test_published_sessions_fork_with_their_events(tmp_path: Path, published_session: Callable[[Path], Path]) -> None:
     """Events of sessions that another program wrote are kept and cut at the turn, though nothing numbers them."""
-    folder = _published(tmp_path / "pub")
+    folder = published_session(tmp_path / "pub")
     fork = fork_session(folder, at_turn=2)
     lines = list(read_log(fork.folder))
     assert [line.event for line in lines].count("prompt:submit") == 2
@@ -72,9 +34,9 @@ def test_published_sessions_fork_with_their_events(tmp_path: Path) -> None:
     assert [line.event for line in read_log(fork_session(folder, at_turn=3).folder)][-1] == "prompt:complete"
 
 
-def test_published_sessions_fork_at_a_line(tmp_path: Path) -> None:
+def test_published_sessions_fork_at_a_line(tmp_path: Path, published_session: Callable[[Path], Path]) -> None:
     """Where events have no numbers, their lines are counted."""
-    folder = _published(tmp_path / "pub")
+    folder = published_session(tmp_path / "pub")
     number = [line.event for line in read_log(folder)].index("provider:response") + 1
     fork = fork_session(folder, at_event=number)
     assert (fork.events, fork.messages) == (number, 2)
@@ -83,9 +45,9 @@ def test_published_sessions_fork_at_a_line(tmp_path: Path) -> None:
         fork_session(folder, at_event=31)
 
 
-def test_a_session_without_a_log_is_forked(tmp_path: Path) -> None:
+def test_a_session_without_a_log_is_forked(tmp_path: Path, published_session: Callable[[Path], Path]) -> None:
     """A conversation alone is enough, wherever it lies, and the ledger of its context is cut like it."""
-    folder = _published(tmp_path / "ein Ordner ü" / "pub")
+    folder = published_session(tmp_path / "ein Ordner ü" / "pub")
     (folder / "events.jsonl").unlink()
     shutil.copy(folder / "transcript.jsonl", folder / "context-messages.jsonl")
     link = tmp_path / "link"
