@@ -108,7 +108,7 @@ class Work:
         """
         code, stderr = -1, b""
         try:
-            code, _, stderr = run_program(
+            result = run_program(
                 argv,
                 timeout=self._deadline - time.monotonic(),
                 environment={"LC_ALL": "C.UTF-8"},
@@ -121,6 +121,7 @@ class Work:
                 pass_fds=fds,
                 stop=self._stop,
             )
+            code, stderr = result.returncode, result.stderr
             self.how = "enough" if output.is_too_much else self.how
         except CommandTimeoutError as error:
             self.how, stderr = "late", error.stderr
