@@ -24,6 +24,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn, turn_boundaries
 from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
+from amplifier_kit.guard.private_files import masked
 
 if TYPE_CHECKING:
     from amplifier_kit.log.reader import LogLine, TornLine
@@ -365,9 +366,9 @@ def copy_events(
     """Write the first `lines` lines of a log to a new one, which is there as a whole or not at all.
 
     Both are folders of sessions, or files of logs in them. Lines keep their numbers and payloads; they get the new
-    session's id, unless that is None, and, in a hashed log, new hashes. Blobs never change, so that they are hard
-    links. A missing blob is reported, and missing in the copy too. Raises FileExistsError if there is such a log,
-    OSError when something cannot be written.
+    session's id, unless that is None, and, in a hashed log, new hashes; those of a published log are masked. Blobs
+    never change, so that they are hard links. A missing blob is reported, and missing in the copy too. Raises
+    FileExistsError if there is such a log, OSError when something cannot be written.
     """
     from amplifier_kit.log.files import LogFiles
     from amplifier_kit.log.reader import LogReader
@@ -418,7 +419,8 @@ class _Layout:
         if self._parent_id is not None:
             record["parent_session_id"] = self._parent_id
         seq = line.seq
-        self._before = self._unnumbered(record) if seq is None else self._numbered(record, seq)
+        # Our own logs are masked, and hashed as they are; a published one may have been written without redaction.
+        self._before = masked(self._unnumbered(record)) if seq is None else self._numbered(record, seq)
         return self._before
 
     def _numbered(self, record: dict[str, Any], seq: int) -> bytes:

@@ -224,6 +224,19 @@ def test_events_are_cut_at_a_turn(session: Path) -> None:
     assert not (session.parent / "none.jsonl").exists()
 
 
+def test_copied_events_have_no_secrets(tmp_path: Path) -> None:
+    """What a published log holds unmasked is masked in its copies, which are for their owner alone."""
+    secret = "sk-ant-api03-" + "q7Zx" * 20
+    event = {"event": "tool:post", "ts": "2026-01-01T00:00:00+00:00", "session_id": "s", "data": {"result": secret}}
+    (tmp_path / "events.jsonl").write_text(json.dumps(event) + "\n", encoding="utf-8")
+    copy = tmp_path / "copy.jsonl"
+    assert slice_events_to_timestamp(tmp_path / "events.jsonl", "2026-02-01", copy, parent_session_id="p") == 1
+    [copied] = read_jsonl(copy)
+    assert secret not in copy.read_text(encoding="utf-8")
+    assert {**copied, "data": {}} == {**event, "data": {}, "parent_session_id": "p"}
+    assert copy.stat().st_mode & 0o777 == 0o600
+
+
 def test_events_are_cut_before_steering(tmp_path: Path) -> None:
     """What a user says in a running turn starts one as well: the copy ends before the event that brought it."""
     names = ["prompt:submit", "provider:response", "tool:post", "provider:request", "orchestrator:steering_injected"]
