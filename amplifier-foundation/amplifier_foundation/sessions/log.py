@@ -24,7 +24,6 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn, turn_boundaries
 from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
-from amplifier_kit.guard.private_files import masked
 
 if TYPE_CHECKING:
     from amplifier_kit.log.reader import LogLine, TornLine
@@ -419,8 +418,7 @@ class _Layout:
         if self._parent_id is not None:
             record["parent_session_id"] = self._parent_id
         seq = line.seq
-        # Our own logs are masked, and hashed as they are; a published one may have been written without redaction.
-        self._before = masked(self._unnumbered(record)) if seq is None else self._numbered(record, seq)
+        self._before = self._unnumbered(record) if seq is None else self._numbered(record, seq)
         return self._before
 
     def _numbered(self, record: dict[str, Any], seq: int) -> bytes:
@@ -433,9 +431,11 @@ class _Layout:
         return compose(record, seq, dropped, prev, lambda: "", encode)
 
     def _unnumbered(self, record: dict[str, Any]) -> bytes:
+        from amplifier_kit.guard.private_files import masked
         from amplifier_kit.log.record import encode
 
-        return b"{%b}" % b", ".join(b"%b: %b" % (encode(key), encode(value)) for key, value in record.items())
+        # Our own logs are masked, and hashed as they are; a published one may have been written without redaction.
+        return masked(b"{%b}" % b", ".join(b"%b: %b" % (encode(key), encode(value)) for key, value in record.items()))
 
 
 class _Blobs:
