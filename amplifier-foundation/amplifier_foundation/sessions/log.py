@@ -364,9 +364,9 @@ def copy_events(
     """Write the first `lines` lines of a log to a new one, which is there as a whole or not at all.
 
     Both are folders of sessions, or files of logs in them. Lines keep their numbers and payloads; they get the new
-    session's id, unless that is None, and, in a hashed log, new hashes. Blobs never change, so that they are hard
-    links. A missing blob is reported, and missing in the copy too. Raises FileExistsError if there is such a log,
-    OSError when something cannot be written.
+    session's id, unless that is None, and, in a hashed log, new hashes; those of a published log are masked. Blobs
+    never change, so that they are hard links. A missing blob is reported, and missing in the copy too. Raises
+    FileExistsError if there is such a log, OSError when something cannot be written.
     """
     from amplifier_kit.log.files import LogFiles
     from amplifier_kit.log.reader import LogReader
@@ -430,9 +430,11 @@ class _Layout:
         return compose(record, seq, dropped, prev, lambda: "", encode)
 
     def _unnumbered(self, record: dict[str, Any]) -> bytes:
+        from amplifier_kit.guard.private_files import masked
         from amplifier_kit.log.record import encode
 
-        return b"{%b}" % b", ".join(b"%b: %b" % (encode(key), encode(value)) for key, value in record.items())
+        # Our own logs are masked, and hashed as they are; a published one may have been written without redaction.
+        return masked(b"{%b}" % b", ".join(b"%b: %b" % (encode(key), encode(value)) for key, value in record.items()))
 
 
 class _Blobs:

@@ -222,3 +222,31 @@ def test_events_are_cut_at_a_turn(session: Path) -> None:
     with pytest.raises(ValueError, match="invalid time 'soon'"):
         slice_events_to_timestamp(session, "soon", session.parent / "none.jsonl")
     assert not (session.parent / "none.jsonl").exists()
+
+
+def test_copied_events_have_no_secrets(tmp_path: Path) -> None:
+    """What a published log holds unmasked is masked in its copies, which are for their owner alone."""
+    secret = "sk-ant-api03-" + "q7Zx" * 20
+    event = {"event": "tool:post", "ts": "2026-01-01T00:00:00+00:00", "session_id": "s", "data": {"result": secret}}
+    (tmp_path / "events.jsonl").write_text(json.dumps(event) + "\n", encoding="utf-8")
+    copy = tmp_path / "copy.jsonl"
+    assert slice_events_to_timestamp(tmp_path / "events.jsonl", "2026-02-01", copy, parent_session_id="p") == 1
+    [copied] = read_jsonl(copy)
+    assert secret not in copy.read_text(encoding="utf-8")
+    assert {**copied, "data": {}} == {**event, "data": {}, "parent_session_id": "p"}
+    assert copy.stat().st_mode & 0o777 == 0o600
+
+
+def test_events_are_cut_before_steering(tmp_path: Path) -> None:
+    """What a user says in a running turn starts one as well: the copy ends before the event that brought it."""
+    names = ["prompt:submit", "provider:response", "tool:post", "provider:request", "orchestrator:steering_injected"]
+    calls = [{"tool_call_id": "a"} if name == "tool:post" else {} for name in names]
+    events = [{"event": name, "session_id": "s", "data": data} for name, data in zip(names, calls, strict=True)]
+    write_jsonl(tmp_path / "events.jsonl", [*events, {"event": "provider:response", "session_id": "s", "data": {}}])
+    result = {"role": "tool", "tool_call_id": "a", "name": "bash", "content": "1 failed"}
+    steering = {"role": "user", "content": "Stop.", "metadata": {"source": "steering"}}
+    messages = [USER, CALL, result, steering, ANSWER]
+    copy = tmp_path / "copy" / "events.jsonl"
+    assert slice_events_for_fork(tmp_path, messages, 1, copy) == 4
+    assert read_jsonl(copy) == events[:4]
+    assert slice_events_for_fork(tmp_path, messages, 2, tmp_path / "whole" / "events.jsonl") == 6
