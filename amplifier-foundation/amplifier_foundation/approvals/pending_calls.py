@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, make_private, replace_file
-from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_core import ApprovalRequest
@@ -42,7 +41,8 @@ class CallNotFoundError(PendingCallsError):
     code = "call_not_found"
 
 
-class PendingQuestion(FrozenStruct):
+@dataclass(frozen=True)
+class PendingQuestion:
     """One request about a call, and its answer."""
 
     prompt: str
@@ -72,7 +72,8 @@ class PendingQuestion(FrozenStruct):
         return (self.action, self.about, *filter(None, (self.source, self.subject, text)))
 
 
-class PendingCall(FrozenStruct):
+@dataclass(frozen=True)
+class PendingCall:
     """A tool call, exactly as it will run, with all questions about it."""
 
     tool_call_id: str

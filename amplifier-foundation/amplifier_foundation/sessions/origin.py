@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from amplifier_kit.struct import FrozenStruct
 
@@ -28,7 +28,7 @@ _EVERY: Final = "every tool"
 _MODELS: Final = ("default_model", "model")
 
 
-class ChildFacts(FrozenStruct):
+class ChildFacts(NamedTuple):
     """Identify a child session, as plain data."""
 
     session_id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.merge import module_key
 from amplifier_kit.struct import FrozenStruct
@@ -13,7 +13,7 @@ from amplifier_kit.struct import FrozenStruct
 VARIABLE: Final = r"\$(?P<escape>\$?)\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}"
 
 
-class MissingVariable(FrozenStruct):
+class MissingVariable(NamedTuple):
     """A variable that is unset and has no default; it was expanded to empty text."""
 
     name: str
