@@ -1,16 +1,13 @@
 """Run one session of very many turns and watch what grows: the log, the transcript, the memory.
 
-    python benchmarks/long_session.py [--turns 2000] [--no-document] [--output FILE]
-
 Every turn is a prompt, a round of two tool calls and an answer, all through the modules of a usual bundle, and every
 request is logged whole (`raw: true`): the log must not repeat what earlier requests said. The log and the transcript
 must grow by the same number of bytes per turn in the second half as in the first; memory must not grow more than the
-conversation itself. Exits 1 when that does not hold. Writes a section of docs/reliability.md.
+conversation itself.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -22,8 +19,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from document import ROOT, circumstances, table, write_section
-from exits import HEADING
+from document import ROOT, circumstances, table
+from harness import Found, Row, Setting
 
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
@@ -174,35 +171,24 @@ def describe(marks: list[Mark]) -> str:
     return table(["Turns", "Log per turn", "Blobs per turn", "Transcript per turn", "Resident memory"], rows)
 
 
-def measure(turns: int, marks: int = 8) -> list[Mark]:
-    """Run a session in an empty folder and return the looks at it."""
-    with tempfile.TemporaryDirectory() as name:
-        return asyncio.run(run_turns(Path(name), turns, marks))
-
-
-def main() -> int:
-    """Run, print, write, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=2000)
-    parser.add_argument("--no-document", action="store_true", help="print only")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
-    options = parser.parse_args()
+def measure(setting: Setting) -> Found:
+    """Run a session of `size` turns, looked at eight times, in an empty folder."""
     os.environ.pop("AMPLIFIER_HOME", None)
-    marks = measure(options.turns)
+    with tempfile.TemporaryDirectory() as name:
+        marks = asyncio.run(run_turns(Path(name), setting.size, 8))
     wrong = judge(marks)
-    print("\n".join([describe(marks), f"{marks[-1].seconds:.1f} s", *wrong]))
-    if not options.no_document:
-        body = (
-            f"## A session of {options.turns:,} turns in one process\n\n{circumstances()}\n\n{describe(marks)}\n\n"
-            "Each turn is a prompt, two tool calls and an answer, and every request is logged whole; one may take "
-            "60,000 tokens, beyond which the history is compacted. The conversation itself stays in memory until the "
-            f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share in the second half. Log (with "
-            f"blobs) and transcript may not grow over {GROWTH:g} times as fast in the second half as in the first: "
-            f"{'they do not' if not wrong else '**violated**'}.\n`python benchmarks/long_session.py` measures again."
-        )
-        write_section(options.output, HEADING, "long-session", body)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    middle, last = marks[len(marks) // 2 - 1], marks[-1]
+    rows = [
+        Row(f"memory a turn adds, second half of {setting.size:,} turns", per_turn(middle, last, "memory"), "bytes"),
+        Row(f"what grows too fast in a session of {setting.size:,} turns", len(wrong), "faults", most=0),
+    ]
+    body = (
+        f"## A session of {setting.size:,} turns in one process\n\n{circumstances()}\n\n{describe(marks)}\n\n"
+        "Each turn is a prompt, two tool calls and an answer, and every request is logged whole; one may take "
+        "60,000 tokens, beyond which the history is compacted. The conversation itself stays in memory until the "
+        f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share in the second half. Log (with "
+        f"blobs) and transcript may not grow over {GROWTH:g} times as fast in the second half as in the first: "
+        f"{'they do not' if not wrong else '**violated**'}.\n"
+        "`python benchmarks/run.py long-session --write` measures again."
+    )
+    return Found(rows, "long-session", body, wrong)

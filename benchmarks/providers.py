@@ -1,20 +1,16 @@
 """Measure what our layer adds to the SDKs of the services, and how many streams it holds at once.
 
-    python benchmarks/providers.py [--tokens 400] [--rounds 30] [--streams 200] [--json]
-
 Every provider with an SDK answers from a server on this machine that speaks its service's protocol, one event per
 token. In turns, through the same client and with the same arguments: the provider, with one subscriber to the tokens;
 and the bare SDK, the same stream read to the end and its tokens kept. A token's time is from the first to the last,
 divided by their number. What counts is the time of the thread that reads, and its lower quartile over the rounds: what
 else the machine did at the time only ever adds. Wall-clock time is reported as well. Then so many streams at once,
 with the limit off, and none of them may lose a token; and a fresh process that says which SDKs it has imported before
-its first call. Prints a table, or with --json one object
-`{"rows": [{"what", "value", "unit", "target", "met"}]}`; exits 1 when a target is missed.
+its first call.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import subprocess
@@ -24,7 +20,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from document import ROOT, table
+from document import ROOT
+from harness import Row, Setting, lower_quartile
 
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
@@ -289,7 +286,7 @@ async def imports() -> tuple[list[str], list[str]]:
 
 def imports_of_a_process() -> int:
     """Return how many SDKs a fresh process has imported before its first call; raise when none are after it."""
-    command = [sys.executable, __file__, "--imports"]
+    command = [sys.executable, __file__]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     before, after = json.loads(done.stdout)
     if set(after) != set(SDKS):
@@ -300,66 +297,30 @@ def imports_of_a_process() -> int:
 # -- the rows --
 
 
-def lower_quartile(values: list[float]) -> float:
-    """Return the value that a quarter of the values stays below."""
-    return sorted(values)[len(values) // 4]
-
-
 def added(ours: list[Times], bare: list[Times], field: str) -> float:
     """Return what ours takes longer than the bare SDK."""
     first, second = ([getattr(times, field) for times in taken] for taken in (ours, bare))
-    return round(lower_quartile(first) - lower_quartile(second), 2)
+    return lower_quartile(first) - lower_quartile(second)
 
 
-def row(what: str, value: float, unit: str, target: float | None, *, least: bool = False) -> dict[str, Any]:
-    """Return one row; the target is the most that is allowed, or the least, and None for what is only reported."""
-    met = target is None or (value >= target if least else value <= target)
-    said = None if target is None else f"{'≥' if least else '≤'} {target:g} {unit}"
-    return {"what": what, "value": value, "unit": unit, "target": said, "met": met}
-
-
-def measure(tokens: int, rounds: int, streams: int) -> list[dict[str, Any]]:
-    """Return all rows."""
+def measure(setting: Setting) -> list[Row]:
+    """Return all rows, of `size` streams at once and streams of twice as many tokens."""
     rows = []
     for service in SERVICES:
-        ours, bare = asyncio.run(side_by_side(service, tokens, rounds))
+        ours, bare = asyncio.run(side_by_side(service, 2 * setting.size, setting.rounds))
         name = f"{service.name}, over its bare SDK:"
         rows += [
-            row(f"{name} each token", added(ours, bare, "token"), "µs", TOKEN_US),
-            row(f"{name} each token, by the clock", added(ours, bare, "token_wall"), "µs", None),
-            row(f"{name} first token", added(ours, bare, "first"), "ms", FIRST_MS),
-            row(f"{name} first token, by the clock", added(ours, bare, "first_wall"), "ms", None),
+            Row(f"{name} each token", added(ours, bare, "token"), "µs", most=TOKEN_US),
+            Row(f"{name} each token, by the clock", added(ours, bare, "token_wall"), "µs"),
+            Row(f"{name} first token", added(ours, bare, "first"), most=FIRST_MS),
+            Row(f"{name} first token, by the clock", added(ours, bare, "first_wall")),
         ]
     for service in SERVICES:
-        held = asyncio.run(at_once(service, streams, tokens=50))
-        rows.append(row(f"{service.name}: streams at once, all whole", held, "streams", streams, least=True))
-    rows.append(row("SDKs imported before the first call", imports_of_a_process(), "packages", 0))
+        held = asyncio.run(at_once(service, setting.size, tokens=50))
+        rows.append(Row(f"{service.name}: streams at once, all whole", held, "streams", least=setting.size))
+    rows.append(Row("SDKs imported before the first call", imports_of_a_process(), "packages", most=0))
     return rows
 
 
-def main() -> int:
-    """Measure, print, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--streams", type=int, default=200)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--imports", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.imports:
-        print(json.dumps(asyncio.run(imports())))
-        return 0
-    rows = measure(options.tokens, options.rounds, options.streams)
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        lines = [
-            [row["what"], f"{row['value']:g} {row['unit']}", row["target"] or "", "yes" if row["met"] else "NO"]
-            for row in rows
-        ]
-        print(table(["What", "Ours", "Target", "Met"], lines))
-    return 0 if all(row["met"] for row in rows) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(json.dumps(asyncio.run(imports())))

@@ -1,17 +1,13 @@
 """Start very many sessions from one session, and watch what mixes and what grows.
 
-    python benchmarks/trees.py [--at-once 500] [--in-a-row 1000] [--batches 5] [--batch 200] [--no-document]
-
 First, children one after the other and in batches: afterwards there must be no more tasks and open files than before,
 and memory must not grow more than what the parent remembers of each child, as Python counts it and as the system does.
 Then many children at once in one process, each with its own tool call and one in ten stopped on the way: every one
-must have its own ledger, log, configuration and contributions, and every log must be closed. Exits 1 when any of this
-does not hold. Writes a section of docs/reliability.md.
+must have its own ledger, log, configuration and contributions, and every log must be closed.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -23,12 +19,11 @@ import tracemalloc
 import types
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from document import ROOT, circumstances, table
-from exits import HEADING
+from harness import Found, Row, Setting
 from long_session import resident
-from measured import report
 
 sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
@@ -53,6 +48,15 @@ PLAN: dict[str, Any] = {
     "hooks": [{"module": "hooks-redaction"}, {"module": "hooks-logging"}],
     "agents": {"worker": {"description": "Works.", "instruction": "You work."}},
 }
+
+
+class Numbers(NamedTuple):
+    """How many children are started: at once, one after the other, and in batches."""
+
+    at_once: int = 500
+    in_a_row: int = 1000
+    batches: int = 5
+    batch: int = 200
 
 
 @dataclass
@@ -103,7 +107,7 @@ def plan(folder: Path) -> dict[str, Any]:
     return {**PLAN, "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}]}
 
 
-async def run(folder: Path, options: argparse.Namespace) -> Counted:
+async def run(folder: Path, options: Numbers) -> Counted:
     """Start all children of one session."""
     from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.plan.prepared import Prepared
@@ -176,7 +180,7 @@ def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
             wrong.append(f"{folder.name}: its tool saw {message['content']}")
 
 
-async def _growth(counted: Counted, spawn: Any, options: argparse.Namespace) -> float:
+async def _growth(counted: Counted, spawn: Any, options: Numbers) -> float:
     """Start children in a row and in batches; return how long one takes, in seconds."""
     started = time.monotonic()
     for _ in range(WARM_UP):
@@ -256,27 +260,20 @@ def describe(counted: Counted) -> str:
         "Only the id and the cost of a finished child are kept: each child contributes to the channel `session.cost`, "
         "from which the cost of the whole session is summed, and a resumed child continues its own count. Growth "
         "beyond that is memory that children running at the same time needed; later children reuse it.\n"
-        "`python benchmarks/trees.py` counts again."
+        "`make bench-trees` counts again."
     )
     return "\n\n".join(["## Sessions started from one session", circumstances(), *tables, words])
 
 
-def main() -> int:
-    """Run, print, write, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--at-once", type=int, default=500)
-    parser.add_argument("--in-a-row", type=int, default=1000)
-    parser.add_argument("--batches", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=200)
-    parser.add_argument("--no-document", action="store_true", help="print only")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
-    options = parser.parse_args()
+def measure(setting: Setting) -> Found:
+    """Start `size` children at once, twice as many in a row, and as many again in five batches."""
     add_tool()
+    numbers = Numbers(setting.size, 2 * setting.size, 5, max(1, 2 * setting.size // 5))
     with tempfile.TemporaryDirectory() as name:
-        counted = asyncio.run(run(Path(name).resolve(), options))
-    section = None if options.no_document else (options.output, HEADING, "trees")
-    return report(describe(counted), counted.wrong, section)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        counted = asyncio.run(run(Path(name).resolve(), numbers))
+    rows = [
+        Row(f"faults of {setting.size:,} children at once", len(counted.wrong), "faults", most=0),
+        Row("kept in memory of each child", max(0.0, counted.kept_per_child), "bytes", most=KEPT_PER_CHILD),
+        Row("growth of the process by each child", max(0.0, counted.bytes_per_child), "bytes", most=BYTES_PER_CHILD),
+    ]
+    return Found(rows, "trees", describe(counted), counted.wrong)
