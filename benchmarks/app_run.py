@@ -6,7 +6,6 @@ starts each program once, in changing order. The lower quartile of the rounds co
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from children import environment
-from document import ROOT
 from harness import Row, Setting, lower_quartile
 
 #: How many times the floor a run may take: with the smallest bundle, and with the one that ships.
@@ -87,9 +85,8 @@ class Program:
 
 
 def surroundings(folder: Path) -> dict[str, str]:
-    """Return an environment whose home is empty and whose modules are found whether or not they are installed."""
-    modules = os.pathsep.join(str(module) for module in sorted((ROOT / "modules").iterdir()))
-    return {**environment(), "AMPLIFIER_HOME": str(folder / "home"), "PYTHONPATH": modules}
+    """Return an environment whose home is in the folder."""
+    return {**environment(), "AMPLIFIER_HOME": str(folder / "home")}
 
 
 def measure(setting: Setting) -> list[Row]:

@@ -7,11 +7,10 @@ every tool call; to count is what happens after every answer, in all five. Round
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
-from harness import Row, Setting, lower_quartile
+from harness import Row, Setting, lower_quartile, microseconds
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_foundation.usage.budget import SessionBudget
@@ -41,14 +40,6 @@ def deep_budget(limits: dict[str, Any]) -> SessionBudget:
     return budget
 
 
-def timed(call: Callable[[], Any], count: int) -> float:
-    """Return how long one call takes, in microseconds, over a round of them."""
-    start = time.perf_counter()
-    for _ in range(count):
-        call()
-    return (time.perf_counter() - start) * 1e6 / count
-
-
 def measure(setting: Setting) -> list[Row]:
     """Return the rows; raise RuntimeError when a budget answers wrongly."""
     limited, spent = deep_budget(LIMITS), deep_budget(LIMITS)
@@ -65,7 +56,8 @@ def measure(setting: Setting) -> list[Row]:
         ("reserve a tool call, five levels", lambda: limited.reserve("tool_calls"), TARGET_US),
         ("count an answer, five levels", lambda: limited.add_usage(USAGE), COUNT_TARGET_US),
     ]
-    return [
-        Row(what, lower_quartile([timed(call, setting.size) for _ in range(setting.rounds)]), "µs", most=target)
-        for what, call, target in calls
-    ]
+    rows = []
+    for what, call, target in calls:
+        taken = [microseconds(call, repeat=setting.size) for _ in range(setting.rounds)]
+        rows.append(Row(what, lower_quartile(taken), "µs", most=target))
+    return rows

@@ -15,10 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from document import ROOT
 from harness import Row, Setting, lower_quartile
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
 COMPOSE_MS = 30.0
 RESUME_MS = 300.0

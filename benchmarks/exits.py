@@ -9,7 +9,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from app_run import surroundings
 from children import HERE, environment
@@ -18,6 +20,8 @@ from harness import Found, Row, Setting
 
 SECONDS = 60
 HUNG = "stopped after 60 s"
+#: The section of the published kernel.
+PEER = "exits-peer"
 ANSWER = "Hello. I am the scripted model of the default bundle"
 ONE_EMIT = """
 The program (`benchmarks/one_emit.py`) creates a session, emits one event to one handler, cleans up and ends.
@@ -39,31 +43,31 @@ def in_words(status: int) -> str:
         return str(status)
 
 
+def ended(command: list[str], **more: Any) -> tuple[str, str]:
+    """Run a program; return its exit status in words and what it printed, all streams. Last words go to stderr."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, **more)
+    except subprocess.TimeoutExpired:
+        return HUNG, ""
+    said = done.stdout + done.stderr
+    if done.returncode:
+        print(said[-1000:].rstrip(), file=sys.stderr)
+    return in_words(done.returncode), said
+
+
 def exit_of_emit(python: Path) -> str:
     """Run the one-emit program on the kernel of an interpreter and return its exit status in words."""
-    command = [str(python), str(HERE / "one_emit.py")]
-    try:
-        done = subprocess.run(command, capture_output=True, env=environment(), timeout=SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        return HUNG
-    if done.returncode:
-        print(done.stderr.decode("utf-8", "replace")[-1000:].rstrip(), file=sys.stderr)
-    return in_words(done.returncode)
+    return ended([str(python), str(HERE / "one_emit.py")], env=environment())[0]
 
 
 def exit_of_run(folder: Path) -> str:
     """Run `amplifier run` and return its exit status in words, or that its answer was not the one."""
     command = [sys.executable, "-m", "amplifier_app_cli", "run", "--quiet", "hello"]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=surroundings(folder), capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return HUNG
-    if done.returncode or not done.stdout.startswith(ANSWER) or done.stdout.count("\n") != 1 or done.stderr:
-        print(done.stdout[-300:], done.stderr[-1000:].rstrip(), file=sys.stderr)
-        return in_words(done.returncode) if done.returncode else "0 with other output"
-    return "0"
+    status, said = ended(command, cwd=folder, env=surroundings(folder))
+    if status == "0" and (not said.startswith(ANSWER) or said.count("\n") != 1):
+        print(said[-1000:], file=sys.stderr)
+        return "0 with other output"
+    return status
 
 
 def measure(setting: Setting, kernel: str) -> Found:
@@ -72,32 +76,24 @@ def measure(setting: Setting, kernel: str) -> Found:
     python = Path(sys.executable) if kernel == "ours" else setting.peer
     if python is None:
         raise ValueError("this counts the exits of the published kernel: give its interpreter with --peer")
-    section = "exits" if kernel == "ours" else "exits-peer"
+    section = "exits" if kernel == "ours" else PEER
     title = f"Exit status of a one-emit program, {name}"
-    return count(setting, exit_of_emit, python.absolute(), section, title, ONE_EMIT, is_required=kernel == "ours")
+    return count(setting, partial(exit_of_emit, python.absolute()), section, title, ONE_EMIT)
 
 
 def measure_runs(setting: Setting) -> Found:
     """Count the exits of `amplifier run`."""
     with tempfile.TemporaryDirectory() as name:
-        return count(setting, exit_of_run, Path(name), "run-exits", "Exit status of `amplifier run`", RUN)
+        return count(setting, partial(exit_of_run, Path(name)), "run-exits", "Exit status of `amplifier run`", RUN)
 
 
-def count(
-    setting: Setting,
-    exit_of: Callable[[Path], str],
-    given: Path,
-    section: str,
-    title: str,
-    words: str,
-    *,
-    is_required: bool = True,
-) -> Found:
-    """Count the exits of `size` runs; every one has to be 0 where that is required."""
+def count(setting: Setting, exit_of: Callable[[], str], section: str, title: str, words: str) -> Found:
+    """Count the exits of `size` runs; every one of ours has to be 0."""
     with ThreadPoolExecutor(2) as pool:
-        counted = Counter(pool.map(exit_of, [given] * setting.size))
-    others = ", ".join(f"{status}: {number}" for status, number in counted.most_common() if status != "0") or "none"
-    cells = [[str(setting.size), str(counted["0"]), others]]
+        counted = Counter(pool.map(lambda _: exit_of(), range(setting.size)))
+    others = ", ".join(f"{status}: {number}" for status, number in counted.most_common() if status != "0")
+    cells = [[str(setting.size), str(counted["0"]), others or "none"]]
     body = f"## {title}\n\n{circumstances()}\n\n{table(['Runs', 'Exit 0', 'Other exit statuses'], cells)}\n{words}"
-    row = Row(f"{title}: 0", counted["0"], f"of {setting.size:,}", least=setting.size if is_required else None)
-    return Found([row], section, body, [] if others == "none" else [others])
+    least = None if section == PEER else setting.size
+    row = Row(f"{title}: 0", counted["0"], f"of {setting.size:,}", least=least)
+    return Found([row], section, body, [others] if others and least else [])

@@ -13,12 +13,9 @@ from typing import Any
 
 from compaction import add_all
 from compaction import history as messages_of
-from document import ROOT
-from harness import Row, Setting, lower_quartile
+from harness import Row, Setting, lower_quartile, microseconds
 from policy import usual_rules
-from workloads import PAYLOAD, make_emit, make_handlers
-
-sys.path.append(str(ROOT / "amplifier-core" / "tests"))
+from workloads import PAYLOAD, make_emit, make_handlers, write_session_modules
 
 
 def grow(setting: Setting, what: str, cost: Callable[[int, int], float]) -> list[Row]:
@@ -35,12 +32,7 @@ def grow(setting: Setting, what: str, cost: Callable[[int, int], float]) -> list
 
 def quickest(rounds: int, work: Callable[[], Any], things: int = 1) -> float:
     """Return the lower quartile of the rounds, in microseconds for each thing."""
-    taken = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        taken.append((time.perf_counter() - start) * 1e6 / things)
-    return lower_quartile(taken)
+    return lower_quartile([microseconds(work, things) for _ in range(rounds)])
 
 
 async def _awaited(work: Awaitable[None]) -> None:
@@ -116,8 +108,6 @@ def rules(setting: Setting) -> list[Row]:
 @contextmanager
 def _plan(tools: int) -> Iterator[dict[str, Any]]:
     """Give the plan of a session whose modules are on disk."""
-    from compat.scenarios.module_factory import write_session_modules
-
     with tempfile.TemporaryDirectory() as folder:
         sys.path.insert(0, folder)
         try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -109,13 +110,9 @@ class Found:
     #: what went wrong, in words; the rows say how often
     faults: list[str] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what another process can read."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Found:
-        """Read what another process wrote."""
+        """Read what another process printed as the dict of one."""
         return cls(**{**given, "rows": [Row(**row) for row in given["rows"]]})
 
 
@@ -136,7 +133,6 @@ class Measurement:
     small: int = 0
     #: processes that measure; the row of the median counts, so that one hiccup of the machine does not
     processes: int = 1
-    has_peer: bool = False
     #: further arguments of the subject: workload, floor, targets
     given: Mapping[str, Any] = field(default_factory=dict)
 
@@ -150,6 +146,14 @@ class Measurement:
 def lower_quartile(values: list[float]) -> float:
     """Return the value that a quarter of the values stays below: other work on the machine only ever adds."""
     return sorted(values)[len(values) // 4]
+
+
+def microseconds(work: Callable[[], Any], things: int = 1, repeat: int = 1) -> float:
+    """Return how long the work takes for each of the things it does, over a round of `repeat` times."""
+    start = time.perf_counter()
+    for _ in range(repeat):
+        work()
+    return (time.perf_counter() - start) * 1e6 / things / repeat
 
 
 def middle(runs: list[Found]) -> Found:

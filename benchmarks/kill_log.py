@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -57,16 +56,6 @@ def payload(chance: random.Random, history: list[dict[str, Any]]) -> dict[str, A
     return {f"key-{index}": "v" * 4000 for index in range(10 ** chance.randrange(1, 4))}
 
 
-@dataclass
-class Session:
-    """One session that is killed several times, and what is known of it."""
-
-    folder: Path
-    last_acknowledged: int = 0
-    torn: int = 0
-    kills: int = 0
-
-
 class LogWriter:
     """A process that writes a session log."""
 
@@ -87,30 +76,45 @@ class LogWriter:
     at_once: ClassVar = 1
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._session: Session | None = None
+        self._parent = folder
+        #: The session that is killed now, the last line that it acknowledged, and its lines that were torn.
+        self._folder: Path | None = None
+        self._last = self._torn = 0
 
     def kill(self, chance: random.Random, tally: Tally) -> None:
         """Kill one writer, and look at what it left."""
-        if self._session is None or self._session.kills == KILLS_PER_SESSION:
+        if self._folder is None or tally.counts["kills"] % KILLS_PER_SESSION == 0:
             self.finish(tally)
             tally.counts["sessions"] += 1
-            self._session = Session(self._folder / f"session-{tally.counts['sessions']}")
-        session = self._session
-        before = session.last_acknowledged
-        session.last_acknowledged = kill_once(session, chance.uniform(0, LONGEST), chance.randrange(10**9))
-        session.kills += 1
-        tally.counts.update(kills=1, acknowledged=session.last_acknowledged - before)
-        inspect(session, tally)
+            self._folder, self._last, self._torn = self._parent / f"session-{tally.counts['sessions']}", 0, 0
+        said = kill_once(self._folder, chance.uniform(0, LONGEST), chance.randrange(10**9))
+        tally.counts.update(kills=1, acknowledged=max(0, said - self._last))
+        self._last = max(self._last, said)
+        self._inspect(self._folder, tally)
+
+    def _inspect(self, folder: Path, tally: Tally) -> None:
+        from amplifier_kit.log.verify import verify_log
+
+        report = verify_log(folder)
+        tally.faults += [f"{problem.kind}: {problem.text}" for problem in report.problems]
+        last = report.last_seq or 0
+        if last != report.lines:
+            tally.faults.append(f"there are {report.lines} lines, and the last one has number {last}")
+        if last < self._last:
+            tally.counts["lost"] += self._last - last
+            tally.faults.append(f"line {self._last} was acknowledged, the last one there is {last}")
+        if len(report.torn) > self._torn + 1:
+            tally.faults.append(f"{len(report.torn) - self._torn} lines were torn by one kill")
+        self._torn = len(report.torn)
 
     def finish(self, tally: Tally) -> None:
         """Continue a session once more, in peace, and see that the log is whole."""
         from amplifier_kit.log.verify import verify_log
         from amplifier_kit.log.writer import SessionLog
 
-        if self._session is None:
+        if self._folder is None:
             return
-        folder = self._session.folder
+        folder = self._folder
         with SessionLog(folder, verify=True) as log:
             log.write({"event": "kill:end", "data": {}})
             expected = log.seq
@@ -120,9 +124,9 @@ class LogWriter:
         tally.counts.update(torn=len(report.torn), rotated=len(list(folder.glob("events.*.jsonl"))))
 
 
-def kill_once(session: Session, seconds: float, seed: int) -> int:
-    """Let a process write for some time, kill it, and return the number of the last line it acknowledged."""
-    command = [sys.executable, __file__, str(session.folder), str(seed)]
+def kill_once(folder: Path, seconds: float, seed: int) -> int:
+    """Let a process write for some time, kill it, and return the last line it acknowledged, 0 for none."""
+    command = [sys.executable, __file__, str(folder), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as writer:
         assert writer.stdout is not None
         first = writer.stdout.readline()
@@ -133,24 +137,7 @@ def kill_once(session: Session, seconds: float, seed: int) -> int:
         writer.send_signal(signal.SIGKILL)
         said = writer.stdout.read()
     whole = said.rpartition(b"\n")[0].split()
-    return int(whole[-1]) if whole else session.last_acknowledged
-
-
-def inspect(session: Session, tally: Tally) -> None:
-    """Look at what a kill left, and note what is wrong."""
-    from amplifier_kit.log.verify import verify_log
-
-    report = verify_log(session.folder)
-    tally.faults += [f"{problem.kind}: {problem.text}" for problem in report.problems]
-    last = report.last_seq or 0
-    if last != report.lines:
-        tally.faults.append(f"there are {report.lines} lines, and the last one has number {last}")
-    if last < session.last_acknowledged:
-        tally.counts["lost"] += session.last_acknowledged - last
-        tally.faults.append(f"line {session.last_acknowledged} was acknowledged, the last one there is {last}")
-    if len(report.torn) > session.torn + 1:
-        tally.faults.append(f"{len(report.torn) - session.torn} lines were torn by one kill")
-    session.torn = len(report.torn)
+    return int(whole[-1]) if whole else 0
 
 
 if __name__ == "__main__":

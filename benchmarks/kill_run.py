@@ -85,6 +85,11 @@ def command(prompt: str, session: str | None = None) -> list[str]:
     return [sys.executable, "-m", "amplifier_app_cli", "run", "--quiet", *which, prompt]
 
 
+def environment_of(folder: Path) -> dict[str, str]:
+    """Return the environment of a run: a separate home, and the tool."""
+    return {**surroundings(folder), "PYTHONPATH": str(folder / "modules")}
+
+
 def start(folder: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     """Start a run whose output nobody reads."""
     with open(os.devnull, "wb") as nowhere:
@@ -108,13 +113,6 @@ def fault_of_whole_run(folder: Path, arguments: list[str], *, is_silent: bool = 
     if done.returncode or not done.stdout.endswith("All done.\n") or (is_silent and done.stderr):
         return f"the next run: status {done.returncode}, {done.stdout[-100:]!r}, {done.stderr[-300:]!r}"
     return None
-
-
-def environment_of(folder: Path) -> dict[str, str]:
-    """Return the environment of a run: a separate home, and the tool."""
-    environment = surroundings(folder)
-    environment["PYTHONPATH"] = os.pathsep.join([str(folder / "modules"), environment["PYTHONPATH"]])
-    return environment
 
 
 def logs_of(folder: Path) -> set[Path]:

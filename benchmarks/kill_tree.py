@@ -15,15 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import types
 from pathlib import Path
 from typing import Any, ClassVar
 
 from children import environment
-from document import ROOT
 from kills import Tally
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from plain_tools import Tool, add_module
 
 CHILDREN = 6
 ROOT_ID = "00000000-0000-4000-8000-000000000000"
@@ -33,27 +30,20 @@ SPAN = 1.5
 
 def add_tool() -> None:
     """Make a module known with a tool that delegates, and one that takes a little time."""
-    from amplifier_testing.loop.fakes import PlainTool
 
-    module = types.ModuleType("amplifier_module_tool_tree")
+    async def work(given: dict[str, Any]) -> str:
+        await asyncio.sleep(given["seconds"])
+        return "worked"
 
-    async def mount(coordinator: Any, config: Any = None) -> dict[str, Any]:
+    def tools(coordinator: Any) -> dict[str, Tool]:
         async def call(given: dict[str, Any]) -> str:
             spawn = coordinator.get_capability("session.spawn")
             result = await spawn(agent_name=given["agent"], instruction=f"{given['agent']}, go.")
             return str(result["output"])
 
-        async def work(given: dict[str, Any]) -> str:
-            await asyncio.sleep(given["seconds"])
-            return "worked"
+        return {"call": call, "work": work}
 
-        await coordinator.mount("tools", PlainTool("call", call, action="filesystem.read"))
-        await coordinator.mount("tools", PlainTool("work", work, action="filesystem.read"))
-        return {"name": "tool-tree"}
-
-    mount.__module__ = module.__name__
-    module.mount = mount  # type: ignore[attr-defined]
-    sys.modules[module.__name__] = module
+    add_module("tool-tree", tools)
 
 
 def plan(folder: Path, *, is_resumed: bool) -> dict[str, Any]:

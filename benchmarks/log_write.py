@@ -9,11 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from document import ROOT
 from harness import Row, Setting
-from workloads import insist, time_in_turn
-
-sys.path.insert(0, str(ROOT / "modules" / "hooks-logging"))
+from workloads import Work, insist, time_in_turn, write_session_modules
 
 EVENTS_PER_SECOND = 50_000
 MICROSECONDS_PER_EVENT = 30.0
@@ -89,8 +86,6 @@ def events_per_second(batches: int, events: int) -> float:
 
 async def added_to_a_turn(batches: int) -> float:
     """Run the same turn with and without the log, in turn, and return the microseconds an event costs more."""
-    from compat.scenarios.module_factory import write_session_modules
-
     from amplifier_core import AmplifierSession
     from amplifier_kit.log.reader import read_log
     from amplifier_kit.log.writer import SessionLog
@@ -105,7 +100,7 @@ async def added_to_a_turn(batches: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         sys.path.insert(0, folder)
         plan = write_session_modules(Path(folder), tools=1)
-        works = []
+        works: list[Work] = []
         sessions = []
         log = SessionLog(Path(folder) / "session")
         for logged in (False, True):

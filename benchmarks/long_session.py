@@ -10,57 +10,32 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import json
-import os
-import resource
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from document import ROOT, circumstances, table
+from document import circumstances, table
 from harness import Found, Row, Setting
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from plain_tools import add_module
+from workloads import resident_bytes
 
 #: How much more the second half may take than the first.
 GROWTH = 1.2
 #: What a turn of the conversation may keep in memory: its messages, and what is known about them.
 BYTES_PER_TURN = 20_000
 
-BUNDLE = """\
-bundle: {name: long}
-session:
-  orchestrator: {module: loop-basic}
-  context: {module: context-simple, config: {max_tokens: 60000}}
-providers:
-  - {module: provider-mock, config: {scenario: scenario.yaml, raw: true}}
-tools:
-  - {module: tool-notes}
-hooks:
-  - {module: hooks-redaction}
-  - {module: hooks-logging}
-"""
-TOOL = """\
-from amplifier_core import ToolResult
-
-
-class Notes:
-    name = "notes"
-    description = "Return a note"
-    input_schema = {"type": "object", "properties": {"number": {"type": "integer"}}}
-    action = "filesystem.read"
-    turns = 0
-
-    async def execute(self, input):
-        Notes.turns += 1
-        return ToolResult(output=f"note {Notes.turns} " * 40)
-
-
-async def mount(coordinator, config=None):
-    await coordinator.mount("tools", Notes())
-"""
+PLAN: dict[str, Any] = {
+    "session": {
+        "orchestrator": {"module": "loop-basic"},
+        "context": {"module": "context-simple", "config": {"max_tokens": 60_000}},
+    },
+    "tools": [{"module": "tool-notes"}],
+    "hooks": [{"module": "hooks-redaction"}, {"module": "hooks-logging"}],
+}
 
 
 @dataclass(frozen=True)
@@ -80,40 +55,33 @@ class Mark:
         return self.log + self.blobs
 
 
-def write_project(folder: Path) -> None:
-    """Make a project with the bundle, the scenario and the tool."""
-    package = folder / "tool" / "amplifier_module_tool_notes"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(TOOL)
-    (folder / "bundle.yaml").write_text(BUNDLE)
-    calls = [{"id": f"c{index}", "name": "notes", "arguments": {"number": index, "path": "."}} for index in range(2)]
-    turns = [{"text": "Let me look.", "tool_calls": calls}, {"text": "The answer is in the notes. " * 10}]
-    (folder / "scenario.yaml").write_text(json.dumps({"repeat": True, "turns": turns}))
-
-
 async def run_turns(folder: Path, turns: int, marks: int) -> list[Mark]:
     """Run the turns of one session and return `marks` looks at it, evenly spread, the first one after warm-up."""
-    from amplifier_foundation.paths import Home
-    from amplifier_foundation.plan.prepare import Options, prepare
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.runtime import SessionRuntime
 
-    write_project(folder)
-    sys.path.insert(0, str(folder / "tool"))
-    try:
-        prepared = await prepare(Options(Home(folder / "home"), folder, bundle="bundle.yaml"))
-        runtime = SessionRuntime(prepared)
-        async with runtime:
-            return await _looks(runtime, turns, turns // marks)
-    finally:
-        sys.path.remove(str(folder / "tool"))
+    numbers = itertools.count(1)
+
+    async def notes(given: dict[str, Any]) -> str:
+        return f"note {next(numbers)} " * 40
+
+    add_module("tool-notes", lambda _: {"notes": notes})
+    calls = [{"id": f"c{index}", "name": "notes", "arguments": {"number": index, "path": "."}} for index in range(2)]
+    said = [{"text": "Let me look.", "tool_calls": calls}, {"text": "The answer is in the notes. " * 10}]
+    script = folder / "scenario.json"
+    script.write_text(json.dumps({"repeat": True, "turns": said}))
+    mock = {"module": "provider-mock", "config": {"scenario": str(script), "raw": True}}
+    prepared = Prepared.from_plan({**PLAN, "providers": [mock]}, folder / "home", folder, name="long")
+    async with SessionRuntime(prepared, environ={}) as runtime:
+        return await _looks(runtime, turns, turns // marks)
 
 
-async def _looks(runtime: object, turns: int, every: int) -> list[Mark]:
+async def _looks(runtime: Any, turns: int, every: int) -> list[Mark]:
     taken: list[Mark] = []
     started = time.monotonic()
-    folder: Path = runtime.folder  # type: ignore[attr-defined]
+    folder: Path = runtime.folder
     for number in range(1, turns + 1):
-        await runtime.execute(f"Question {number}: what do the notes say? ")  # type: ignore[attr-defined]
+        await runtime.execute(f"Question {number}: what do the notes say? ")
         if number % every == 0:
             taken.append(look(folder, number, time.monotonic() - started))
     return taken
@@ -125,13 +93,7 @@ def look(folder: Path, turn: int, seconds: float) -> Mark:
     logs = sum(file.stat().st_size for file in folder.glob("events*.jsonl"))
     blobs = sum(file.stat().st_size for file in folder.glob("blobs/**/*") if file.is_file())
     transcript = (folder / "transcript.jsonl").stat().st_size
-    return Mark(turn, logs, blobs, transcript, resident(), seconds)
-
-
-def resident() -> int:
-    """Return the bytes of this process that are in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+    return Mark(turn, logs, blobs, transcript, resident_bytes(), seconds)
 
 
 def judge(marks: list[Mark]) -> list[str]:
@@ -173,9 +135,8 @@ def describe(marks: list[Mark]) -> str:
 
 def measure(setting: Setting) -> Found:
     """Run a session of `size` turns, looked at eight times, in an empty folder."""
-    os.environ.pop("AMPLIFIER_HOME", None)
     with tempfile.TemporaryDirectory() as name:
-        marks = asyncio.run(run_turns(Path(name), setting.size, 8))
+        marks = asyncio.run(run_turns(Path(name).resolve(), setting.size, 8))
     wrong = judge(marks)
     middle, last = marks[len(marks) // 2 - 1], marks[-1]
     rows = [

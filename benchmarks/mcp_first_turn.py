@@ -18,10 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from children import environment
-from document import ROOT
 from harness import Row, Setting, lower_quartile
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
 #: The first turn must not wait for a server.
 TARGET_MS = 10.0

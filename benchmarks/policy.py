@@ -8,11 +8,11 @@ parsed, its parts are looked up, the verdict is folded. Rounds are of 100 judgem
 from __future__ import annotations
 
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import Row, Setting, lower_quartile
+from harness import Row, Setting, lower_quartile, microseconds
 
 from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.rules import Rule, RuleSet
@@ -65,12 +65,9 @@ def uniform_rules(count: int) -> list[Rule]:
     return [Rule("deny" if number % 2 else "allow", command=f"git log *x*{number}y") for number in range(count)]
 
 
-def judge(rule_set: RuleSet, project: Path, action: str, details: dict[str, Any]) -> float:
-    """Return how long one judgement takes, in milliseconds, over a round of them."""
-    start = time.perf_counter()
-    for _ in range(JUDGEMENTS):
-        rule_set.decide(facts(action, details, project))
-    return (time.perf_counter() - start) * 1000 / JUDGEMENTS
+def decide(rule_set: RuleSet, project: Path, action: str, details: dict[str, Any]) -> str | None:
+    """Judge an action."""
+    return rule_set.decide(facts(action, details, project)).verdict
 
 
 def measure(setting: Setting) -> list[Row]:
@@ -83,9 +80,10 @@ def measure(setting: Setting) -> list[Row]:
             rule_set = RuleSet(rules, project)
             for name, action, details, usual, uniform in ACTIONS:
                 expected = usual if kind == "usual" else uniform
-                verdict = rule_set.decide(facts(action, details, project)).verdict
+                judge = partial(decide, rule_set, project, action, details)
+                verdict = judge()
                 if verdict != expected and count >= FEWEST_RULES:
                     raise RuntimeError(f"{name}, {kind} rules: {verdict} instead of {expected}")
-                taken = [judge(rule_set, project, action, details) for _ in range(setting.rounds)]
+                taken = [microseconds(judge, repeat=JUDGEMENTS) / 1000 for _ in range(setting.rounds)]
                 rows.append(Row(f"judge {name}, {count:,} {kind} rules", lower_quartile(taken), most=TARGET_MS))
     return rows

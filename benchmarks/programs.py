@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+from app_run import ProgramFailed
 from children import HERE, environment
 from document import ROOT
 from harness import Row, Setting
@@ -14,10 +15,6 @@ from harness import Row, Setting
 #: The longest that `make test` and `.ci/run` may take, in minutes, on two quiet cores.
 TEST_MINUTES = 8.0
 CI_MINUTES = 12.0
-
-
-class ProgramFailed(RuntimeError):
-    """A program did not do what it is for."""
 
 
 def run(*command: str, statuses: tuple[int, ...] = (0, 1)) -> str:

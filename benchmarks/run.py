@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from children import environment
@@ -44,7 +44,7 @@ def main() -> int:
         return 0
     if options.as_json:  # the process of one measurement
         [name] = options.names
-        print(json.dumps(named[name].run(setting(named[name], options)).to_json()))
+        print(json.dumps(asdict(named[name].run(setting(named[name], options)))))
         return 0
     found: dict[str, Found] = {}
     for name in options.names or named:
@@ -102,9 +102,7 @@ def in_process(measurement: Measurement, options: argparse.Namespace) -> Found:
     command = [sys.executable, __file__, measurement.name, "--as-json", "--rounds", str(given.rounds)]
     command += ["--size", str(given.size), "--seed", str(given.seed)]
     command += ["--peer", str(given.peer)] if given.peer else []
-    modules = [str(module) for module in sorted((ROOT / "modules").iterdir())]
-    environ = {**environment(), "PYTHONPATH": os.pathsep.join(modules)}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environ, timeout=SECONDS, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(), timeout=SECONDS, check=False)
     try:
         return Found.from_json(json.loads(done.stdout.splitlines()[-1]))
     except (IndexError, KeyError, TypeError, ValueError):

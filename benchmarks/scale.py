@@ -16,14 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from children import environment
-from document import ROOT
 from harness import Found, Row, Setting, lower_quartile
 from log_write import TURN
-from long_session import resident
 from session_store import make_sessions
-from trees import BYTES_PER_CHILD, add_tool
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from trees import BYTES_PER_CHILD, PLAN, add_tool
+from workloads import resident_bytes
 
 FIRST_ANSWER_S = 1.0
 VIEW_MB = 300.0
@@ -138,16 +135,7 @@ async def _run_sessions(folder: Path, count: int) -> Found:
     script = folder / "scenario.json"
     look = {"tool_calls": [{"name": "look", "arguments": {"path": "."}}]}
     script.write_text(json.dumps({"repeat": True, "turns": [look, {"text": "Done."}]}))
-    plan: dict[str, Any] = {
-        "session": {
-            "orchestrator": {"module": "loop-basic"},
-            "context": {"module": "context-simple"},
-            "metadata": {},
-        },
-        "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}],
-        "tools": [{"module": "tool-telling"}],
-        "hooks": [{"module": "hooks-redaction"}, {"module": "hooks-logging"}],
-    }
+    plan = {**PLAN, "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}]}
     prepared = Prepared.from_plan(plan, folder / "home", folder, name="many")
     faults: list[str] = []
     sizes: list[int] = []
@@ -161,7 +149,7 @@ async def _run_sessions(folder: Path, count: int) -> Found:
             else:
                 events += one
         gc.collect()
-        sizes.append(resident())
+        sizes.append(resident_bytes())
     grown = (sizes[-1] - sizes[len(sizes) // 2]) / max(1, count // 2)
     what = f"{count:,} sessions of {TURNS} turns in one process"
     rows = [

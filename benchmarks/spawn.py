@@ -1,20 +1,16 @@
 """Measure what it costs to start a session from a session.
 
-A child of a bundle that is in use anyway, with the usual tools and hooks and several agents, is compared with the same
-session started by itself, one after the other in one process: what the child takes longer is the price of starting it
-from another session (its plan, its budget, its place in the tree, its result on disk). The lower quartile of the rounds
-counts: what else the machine did at the time only ever adds.
-
-It also measures how long it takes to cancel a session whose children wait for their models or run commands: at once,
-until the last child has closed its log and the last command is gone; gracefully, from the end of the commands on. The
-best of three counts.
+A child with the usual tools and hooks and several agents is compared with the same session started by itself, one after
+the other in one process: what it takes longer is the price of starting it from another session (its plan, its budget,
+its place in the tree, its result on disk). Then sessions are cancelled whose children wait for their models or run
+commands: at once, until the last child has closed its log and the last command is gone; gracefully, from the end of the
+commands on. The best of three counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,10 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from document import ROOT
 from harness import Row, Setting, lower_quartile
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
 
 TARGET_MS = 3.0
 STOP_MS = 1000.0

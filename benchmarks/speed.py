@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from children import Kernel, deliver
+from children import deliver
 from harness import Row, Setting
 
 #: Sessions whose memory is measured, and repetitions: for a trial.
@@ -29,18 +29,18 @@ def measure(
     """
     if setting.peer is None:
         raise ValueError("this is measured beside the published kernel: give its interpreter with --peer")
-    ours, peer = Kernel("ours", Path(sys.executable)), Kernel("peer", setting.peer.absolute())
+    kernels = {"ours": Path(sys.executable), "peer": setting.peer.absolute()}
     taken: dict[str, list[float]] = {"ours": [], "peer": [], "floor": []}
     key = "bytes" if unit == "kB" else "us"
     scale = 1000 if unit == "kB" else 1
     for number in range(-1, setting.rounds):
-        for kernel in (ours, peer) if number % 2 else (peer, ours):
+        for kernel in ("ours", "peer") if number % 2 else ("peer", "ours"):
             if number < 0:  # unmeasured, so that both kernels' bytecode is written and their files are in memory
-                deliver(kernel, "startup.py", "ready", seconds=120)
+                deliver(kernels[kernel], "startup.py", "ready", seconds=120)
                 continue
-            report = one_child(kernel, script, workload, TRIAL if setting.size == 1 else ())
-            taken[kernel.name].append(report[key] / scale)
-            if kernel is ours and of_floor is not None:
+            report = one_child(kernels[kernel], script, workload, TRIAL if setting.size == 1 else ())
+            taken[kernel].append(report[key] / scale)
+            if kernel == "ours" and of_floor is not None:
                 taken["floor"].append(report["floor_us"])
     floor = median(taken["floor"]) if of_floor is not None else None
     return [
@@ -56,9 +56,9 @@ def measure(
     ]
 
 
-def one_child(kernel: Kernel, script: str, workload: str, extra: tuple[str, ...]) -> dict[str, float]:
+def one_child(python: Path, script: str, workload: str, extra: tuple[str, ...]) -> dict[str, float]:
     """Run a workload once, in a fresh process with an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         where = ("--folder", folder, *extra) if script == "workloads.py" else ()
-        report: dict[str, float] = deliver(kernel, script, workload, *where, seconds=120)
+        report: dict[str, float] = deliver(python, script, workload, *where, seconds=120)
     return report

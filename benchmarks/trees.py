@@ -12,32 +12,22 @@ import asyncio
 import gc
 import json
 import os
-import sys
 import tempfile
 import time
 import tracemalloc
-import types
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from document import ROOT, circumstances, table
+from document import circumstances, table
 from harness import Found, Row, Setting
-from long_session import resident
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from plain_tools import Tool, add_module
+from workloads import resident_bytes
 
 #: What may stay in memory of each child: who it was and what it cost, as the parent tells it. By Python's own count,
 #: and by the system's, which has what was needed for as many at once as there were, and was not given back.
 KEPT_PER_CHILD = 1_500
 BYTES_PER_CHILD = 6_000
-#: Children that Python's count is taken of, after as many that it only watches: what is remembered up to a limit has to
-#: be allocated again while it watches before it counts. It takes time.
-COUNTED_BY_PYTHON = 300
-#: Children that are started before anything is counted: as many as it takes until all that is remembered up to a limit,
-#: such as the beginnings of log lines, has reached it.
-WARM_UP = 500
-
 PLAN: dict[str, Any] = {
     "session": {
         "orchestrator": {"module": "loop-basic"},
@@ -51,12 +41,18 @@ PLAN: dict[str, Any] = {
 
 
 class Numbers(NamedTuple):
-    """How many children are started: at once, one after the other, and in batches."""
+    """How many children are started."""
 
-    at_once: int = 500
-    in_a_row: int = 1000
-    batches: int = 5
-    batch: int = 200
+    at_once: int
+    in_a_row: int
+    batches: int
+    batch: int
+    #: Before anything is counted: as many as it takes until all that is remembered up to a limit, such as the
+    #: beginnings of log lines, has reached it.
+    warm_up: int
+    #: That Python's count is taken of, after as many that it only watches: what is remembered up to a limit has to be
+    #: allocated again while it watches before it counts. It takes time.
+    counted: int
 
 
 @dataclass
@@ -78,11 +74,8 @@ class Counted:
 
 def add_tool() -> None:
     """Register a module whose tool returns the identity and contributions of its session."""
-    from amplifier_testing.loop.fakes import PlainTool
 
-    module = types.ModuleType("amplifier_module_tool_telling")
-
-    async def mount(coordinator: Any, config: Any = None) -> dict[str, Any]:
+    def tools(coordinator: Any) -> dict[str, Tool]:
         mark = coordinator.config["session"]["metadata"].get("mark")
         coordinator.register_contributor("stress.marks", "mark", lambda: mark)
 
@@ -91,12 +84,9 @@ def add_tool() -> None:
             marks = await coordinator.collect_contributions("stress.marks")
             return json.dumps({"session": coordinator.session_id, "mark": mark, "marks": marks})
 
-        await coordinator.mount("tools", PlainTool("look", look, action="filesystem.read"))
-        return {"name": "tool-telling"}
+        return {"look": look}
 
-    mount.__module__ = module.__name__
-    module.mount = mount  # type: ignore[attr-defined]
-    sys.modules[module.__name__] = module
+    add_module("tool-telling", tools)
 
 
 def plan(folder: Path) -> dict[str, Any]:
@@ -183,9 +173,9 @@ def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
 async def _growth(counted: Counted, spawn: Any, options: Numbers) -> float:
     """Start children in a row and in batches; return how long one takes, in seconds."""
     started = time.monotonic()
-    for _ in range(WARM_UP):
+    for _ in range(options.warm_up):
         await spawn("worker", "Warm up.")
-    pace = (time.monotonic() - started) / max(1, WARM_UP)
+    pace = (time.monotonic() - started) / max(1, options.warm_up)
     # What as many children need at once is not given back to the system, and is used by the next ones.
     await asyncio.gather(*(spawn("worker", "Warm up.") for _ in range(options.batch)))
     before = _held()
@@ -204,55 +194,51 @@ async def _growth(counted: Counted, spawn: Any, options: Numbers) -> float:
         counted.wrong.append(f"{counted.files} files were left open")
     if counted.bytes_per_child > BYTES_PER_CHILD:
         counted.wrong.append(f"the process has grown by {counted.bytes_per_child:.0f} bytes with each child")
-    counted.kept_per_child = await _kept(spawn)
+    counted.kept_per_child = await _kept(spawn, options.counted)
     if counted.kept_per_child > KEPT_PER_CHILD:
         counted.wrong.append(f"{counted.kept_per_child:.0f} bytes stay in memory of each child")
     return pace
 
 
-async def _kept(spawn: Any) -> float:
+async def _kept(spawn: Any, count: int) -> float:
     """Return how many bytes are kept of each child, as Python counts them."""
     tracemalloc.start()
     try:
         sizes = []
         for _ in range(2):
-            for _ in range(COUNTED_BY_PYTHON):
+            for _ in range(count):
                 await spawn("worker", "Go.")
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    return (sizes[1] - sizes[0]) / COUNTED_BY_PYTHON
+    return (sizes[1] - sizes[0]) / count
 
 
 def _held() -> tuple[int, int, int]:
     gc.collect()
-    return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), resident()
+    return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), resident_bytes()
 
 
 def describe(counted: Counted) -> str:
     """Return the section of the document."""
-    at_once = [
-        f"{counted.at_once:,}",
-        f"{counted.stopped:,}",
-        f"{counted.lines:,}",
-        f"{counted.seconds:.1f} s",
-        f"{len(counted.wrong)}",
-    ]
-    grown = [
-        f"{counted.in_a_row:,}",
-        f"{counted.in_batches:,}",
-        f"{counted.tasks}",
-        f"{counted.files}",
-        f"{max(0.0, counted.kept_per_child):,.0f} B",
-        f"{max(0.0, counted.bytes_per_child):,.0f} B",
-    ]
-    tables = [
-        table(["At once", "Stopped on the way", "Log lines", "Took", "Faults"], [at_once]),
-        table(
-            ["In a row", "In batches", "Tasks left", "Files left open", "Kept per child", "Process grew by"], [grown]
-        ),
-    ]
+    kept, grown = (f"{max(0.0, size):,.0f} B" for size in (counted.kept_per_child, counted.bytes_per_child))
+    at_once = {
+        "At once": f"{counted.at_once:,}",
+        "Stopped on the way": f"{counted.stopped:,}",
+        "Log lines": f"{counted.lines:,}",
+        "Took": f"{counted.seconds:.1f} s",
+        "Faults": f"{len(counted.wrong)}",
+    }
+    after = {
+        "In a row": f"{counted.in_a_row:,}",
+        "In batches": f"{counted.in_batches:,}",
+        "Tasks left": f"{counted.tasks}",
+        "Files left open": f"{counted.files}",
+        "Kept per child": kept,
+        "Process grew by": grown,
+    }
+    tables = [table(list(cells), [list(cells.values())]) for cells in (at_once, after)]
     words = (
         "Every child has a turn with a tool call. A fault would be: a ledger, log line, id, configuration or "
         "contribution of another child, a gap or an open end in a log, a task or file that is left, or more than "
@@ -268,7 +254,8 @@ def describe(counted: Counted) -> str:
 def measure(setting: Setting) -> Found:
     """Start `size` children at once, twice as many in a row, and as many again in five batches."""
     add_tool()
-    numbers = Numbers(setting.size, 2 * setting.size, 5, max(1, 2 * setting.size // 5))
+    size = setting.size
+    numbers = Numbers(size, 2 * size, 5, max(1, 2 * size // 5), warm_up=size, counted=max(1, 3 * size // 5))
     with tempfile.TemporaryDirectory() as name:
         counted = asyncio.run(run(Path(name).resolve(), numbers))
     rows = [

@@ -20,9 +20,7 @@ def trees(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) ->
     name = "amplifier_module_tool_telling"
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
     program.add_tool()
-    monkeypatch.setattr(program, "WARM_UP", 10)
     # Too few to tell what is kept of each: only the program itself starts enough.
-    monkeypatch.setattr(program, "COUNTED_BY_PYTHON", 5)
     monkeypatch.setattr(program, "KEPT_PER_CHILD", 1_000_000)
     monkeypatch.setattr(program, "BYTES_PER_CHILD", 10_000_000)
     return program
@@ -31,7 +29,7 @@ def trees(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.system
 def test_children_at_once_mix_nothing_up_and_leave_nothing_behind(trees: ModuleType, tmp_path: Path) -> None:
     """Some of them stopped on the way: no ledger, log, configuration or contribution of another, no task, no file."""
-    options = trees.Numbers(at_once=30, in_a_row=5, batches=1, batch=10)
+    options = trees.Numbers(at_once=30, in_a_row=5, batches=1, batch=10, warm_up=10, counted=5)
     counted = asyncio.run(trees.run(tmp_path, options))
     assert counted.wrong == []
     assert counted.at_once == 30
@@ -42,7 +40,7 @@ def test_children_at_once_mix_nothing_up_and_leave_nothing_behind(trees: ModuleT
 @pytest.mark.system
 def test_what_is_mixed_up_is_noticed(trees: ModuleType, tmp_path: Path) -> None:
     """The check can fail: a child that is looked at as another one is wrong in its ledger, its notes and its tool."""
-    options = trees.Numbers(at_once=2, in_a_row=0, batches=0, batch=0)
+    options = trees.Numbers(at_once=2, in_a_row=0, batches=0, batch=0, warm_up=10, counted=5)
     asyncio.run(trees.run(tmp_path, options))
     folders = {path.parent for path in tmp_path.rglob("metadata.json")}
     child = next(path for path in folders if _mark(path) == 1)
