@@ -6,7 +6,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from compaction import add_all
 from compaction import history as messages_of
 from harness import Row, Setting, lower_quartile, microseconds
 from policy import usual_rules
-from workloads import PAYLOAD, make_emit, make_handlers, write_session_modules
+from workloads import PAYLOAD, make_emit, make_handlers, time_in_turn, write_session_modules
 
 
 def grow(setting: Setting, what: str, cost: Callable[[int, int], float]) -> list[Row]:
@@ -35,17 +35,13 @@ def quickest(rounds: int, work: Callable[[], Any], things: int = 1) -> float:
     return lower_quartile([microseconds(work, things) for _ in range(rounds)])
 
 
-async def _awaited(work: Awaitable[None]) -> None:
-    await work
-
-
 def handlers(setting: Setting) -> list[Row]:
     """Emit to many handlers: the cost of each."""
 
     def cost(size: int, rounds: int) -> float:
         emit = make_emit(make_handlers(size), PAYLOAD)
-        asyncio.run(_awaited(emit(1)))
-        return quickest(rounds, lambda: asyncio.run(_awaited(emit(10))), 10 * size)
+        [taken] = asyncio.run(time_in_turn([emit], None, rounds))
+        return taken / size
 
     return grow(setting, "emit to {} handlers, each", cost)
 

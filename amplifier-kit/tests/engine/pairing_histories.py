@@ -147,7 +147,8 @@ class Generator:
         names = [*rig.tools, "unknown"]
         answers: list[Any] = []
         for _ in range(self._chance.randint(0, 3)):
-            calls = [(self._call_id(), self._chance.choice(names), {}) for _ in range(self._chance.randint(1, 4))]
+            count = self._chance.randint(1, 4)
+            calls: list[Any] = [(self._call_id(), self._chance.choice(names), {}) for _ in range(count)]
             answers.append(call(*calls, text=self._chance.choice(["", "let me see"])))
         rig.provider.answers = [*answers, say("done")]
         rig.coordinator.register_policy("some", lambda action, _: "deny" if action == "tool.forbidden" else None)
