@@ -92,8 +92,13 @@ def is_trial(options: argparse.Namespace) -> bool:
 
 def setting(measurement: Measurement, options: argparse.Namespace) -> Setting:
     """Return how a measurement is run."""
-    size = options.size or (measurement.small if options.small else measurement.size)
-    return Setting(options.rounds or measurement.rounds, size, options.seed, options.peer)
+    size = measurement.small if options.small else measurement.size
+    return Setting(
+        measurement.rounds if options.rounds is None else options.rounds,
+        size if options.size is None else options.size,
+        options.seed,
+        options.peer,
+    )
 
 
 def in_process(measurement: Measurement, options: argparse.Namespace) -> Found:

@@ -24,7 +24,7 @@ from workloads import resident_bytes
 
 FIRST_ANSWER_S = 1.0
 VIEW_MB = 300.0
-#: What an event takes on disk, so that a million take 1 GB, and 350,000 of them more than 350 MB.
+#: What an event takes on disk, so that a million, or 350,000 of those that are viewed, take 1 GB.
 QUERIED_BYTES = 1_000
 VIEWED_BYTES = 2_800
 TURNS = 10

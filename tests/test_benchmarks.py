@@ -1,5 +1,6 @@
 """The benchmarks run: every measurement is found, reports rows, is judged, and writes its own part of the documents."""
 
+import argparse
 import importlib
 import json
 import subprocess
@@ -102,6 +103,19 @@ def test_a_measurement_without_its_peer_stops_and_the_others_go_on(load: Any) ->
     assert "STOPPED: emit-1 gave no rows" in done.stderr
     assert "/nowhere/python" in done.stderr
     assert "| reserve a tool call, five levels | " in done.stdout
+
+
+def test_a_size_of_zero_is_a_size(load: Any) -> None:
+    """Every number that is given counts, zero too; the small size is one only for those who ask for a trial."""
+    program, harness = load("run"), load("harness")
+    one = harness.Measurement("one", "", "", "", rounds=5, size=2, small=0)
+
+    def size(**given: Any) -> int:
+        options = {"size": None, "small": False, "rounds": None, "seed": 1, "peer": None, **given}
+        found: int = program.setting(one, argparse.Namespace(**options)).size
+        return found
+
+    assert [size(), size(small=True), size(size=0), size(size=7)] == [2, 0, 0, 7]
 
 
 def test_limits_are_judged(load: Any) -> None:
