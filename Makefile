@@ -114,30 +114,26 @@ reference: $(VENV)/.ready ## write docs/cli.md and docs/digital-twin-cli.md from
 	$(BIN)/python docs/make_module_table.py
 	$(BIN)/python docs/make_providers.py
 
-bench: $(VENV)/.ready $(PEER)/.ready ## measure side by side with the published kernel; writes docs/benchmarks.md
-	$(BIN)/python benchmarks/run.py --peer $(PEER)/bin/python
+bench: $(VENV)/.ready $(PEER)/.ready system ## measure everything, beside the published kernel; hours; rewrites docs/benchmarks.md and docs/reliability.md
+	$(BIN)/python benchmarks/run.py --write
 
 compat-answers: $(VENV)/.ready $(PEER)/.ready ## record the published kernel's answers to the scenarios of amplifier-core/tests/compat
 	cd amplifier-core/tests && $(CURDIR)/$(BIN)/python -m compat.record $(CURDIR)/$(PEER)/bin/python
 
-bench-exits: $(VENV)/.ready ## 1,000 runs each of a one-emit program and of `amplifier run`; writes docs/reliability.md
-	$(BIN)/python benchmarks/exits.py
-	$(BIN)/python benchmarks/run_exits.py
+bench-exits: $(VENV)/.ready ## 1,000 runs each of a one-emit program and of `amplifier run`; rewrites sections of docs/reliability.md
+	$(BIN)/python benchmarks/run.py exits exits-run --write
 
 bench-kills: $(VENV)/.ready ## 500 SIGKILLs each of a log writer, of runs, and of runs that are resumed; rewrites sections of docs/reliability.md
-	$(BIN)/python benchmarks/kills.py --kills 500
-	$(BIN)/python benchmarks/run_kills.py --kills 500
-	$(BIN)/python benchmarks/resume_kills.py --kills 500
+	$(BIN)/python benchmarks/run.py kill-log kill-run kill-resume --write
 
 bench-trees: $(VENV)/.ready ## thousands of child sessions, and 60 SIGKILLs of trees; rewrites sections of docs/reliability.md
-	$(BIN)/python benchmarks/trees.py
-	$(BIN)/python benchmarks/tree_kills.py --kills 60
+	$(BIN)/python benchmarks/run.py trees kill-tree --write
 
 bench-histories: $(VENV)/.ready ## 100,000 histories through the pairing check; rewrites its section of docs/reliability.md
-	$(BIN)/python benchmarks/pairing_histories.py --count 100000
+	$(BIN)/python amplifier-kit/tests/engine/pairing_histories.py --count 100000
 
 bench-secrets: $(VENV)/.ready ## 40 planted secrets, none on disk; rewrites its section of docs/reliability.md
-	$(BIN)/python benchmarks/planted_secrets.py
+	cd tests && $(CURDIR)/$(BIN)/python -m planted.count
 
 pictures: $(VENV)/.ready ## take the pictures of the documentation (needs tmux)
 	$(BIN)/python docs/make_pictures.py

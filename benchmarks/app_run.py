@@ -1,28 +1,20 @@
 """Measure how long the `amplifier` program takes, beside the floor: what any such program has to import.
 
-    python benchmarks/app_run.py [--rounds 15] [--json]
-
 The floor is a program that starts the interpreter, asyncio, click, yaml and one pydantic model, and ends. Every round
-starts each program once, in changing order. The lower quartile of the rounds counts: what else the machine did at the
-time only ever adds. Prints a table, or with --json one JSON list of rows {what, value, unit, target, met}; exits 1 when
-a target is missed, 2 when a program fails.
+starts each program once, in changing order. The lower quartile of the rounds counts.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
 
 from children import environment
-from document import ROOT, table
+from harness import Row, Setting, lower_quartile
 
 #: How many times the floor a run may take: with the smallest bundle, and with the one that ships.
 RUN_OF_FLOOR = 1.35
@@ -56,16 +48,6 @@ hooks:
 """
 
 
-class Row(TypedDict):
-    """One measured row of the table of numbers."""
-
-    what: str
-    value: float
-    unit: str
-    target: str
-    met: bool
-
-
 class ProgramFailed(Exception):
     """A program that is measured did not do what it is for."""
 
@@ -82,7 +64,7 @@ class Program:
     @property
     def taken(self) -> float:
         """Return the lower quartile of what was measured."""
-        return sorted(self.seconds)[len(self.seconds) // 4]
+        return lower_quartile(self.seconds)
 
     def start(self, folder: Path) -> None:
         """Run the program once; raise ProgramFailed, with its last words, when it does not print what it must."""
@@ -103,13 +85,12 @@ class Program:
 
 
 def surroundings(folder: Path) -> dict[str, str]:
-    """Return an environment whose home is empty and whose modules are found whether or not they are installed."""
-    modules = os.pathsep.join(str(module) for module in sorted((ROOT / "modules").iterdir()))
-    return {**environment(), "AMPLIFIER_HOME": str(folder / "home"), "PYTHONPATH": modules}
+    """Return an environment whose home is in the folder."""
+    return {**environment(), "AMPLIFIER_HOME": str(folder / "home")}
 
 
-def measure(rounds: int) -> list[Row]:
-    """Start every program in `rounds` rounds and return the rows."""
+def measure(setting: Setting) -> list[Row]:
+    """Start every program in every round and return the rows."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "floor.py").write_text(FLOOR)
@@ -124,55 +105,14 @@ def measure(rounds: int) -> list[Row]:
         for one in programs:  # once unmeasured, so that the bytecode is written and the files are in memory
             one.start(folder)
             one.seconds.clear()
-        for number in range(rounds):
+        for number in range(setting.rounds):
             for one in programs if number % 2 else reversed(programs):
                 one.start(folder)
     return [
-        row_of_ratio("mock provider", run.taken, floor.taken, RUN_OF_FLOOR),
-        row_of_ratio("default bundle", default.taken, floor.taken, DEFAULT_RUN_OF_FLOOR),
-        row_of_time("amplifier --version", version.taken, VERSION_SECONDS),
-        row_of_time("amplifier --help", usage.taken, HELP_SECONDS),
+        Row("`amplifier run`, mock provider", run.taken, "s", floor=floor.taken, most_of_floor=RUN_OF_FLOOR),
+        Row(
+            "`amplifier run`, default bundle", default.taken, "s", floor=floor.taken, most_of_floor=DEFAULT_RUN_OF_FLOOR
+        ),
+        Row("`amplifier --version`", version.taken, "s", most=VERSION_SECONDS),
+        Row("`amplifier --help`", usage.taken, "s", most=HELP_SECONDS),
     ]
-
-
-def row_of_ratio(what: str, run: float, floor: float, most: float) -> Row:
-    """Make the row of a run; the floor is part of its name, as it is measured in the same rounds."""
-    ratio = run / floor
-    return Row(
-        what=f"`amplifier run`, {what}: {run:.3f} s, import floor {floor:.3f} s",
-        value=round(ratio, 2),
-        unit="× floor",
-        target=f"≤ {most:g}",
-        met=ratio <= most,
-    )
-
-
-def row_of_time(what: str, taken: float, target: float) -> Row:
-    """Return the row of a program with an absolute time limit."""
-    return Row(what=f"`{what}`", value=round(taken, 3), unit="s", target=f"≤ {target:g}", met=taken <= target)
-
-
-def main() -> int:
-    """Measure, print and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    options = parser.parse_args()
-    try:
-        rows = measure(options.rounds)
-    except ProgramFailed as failure:
-        print(f"STOPPED: {failure}", file=sys.stderr)
-        return 2
-    if options.json:
-        print(json.dumps(rows, ensure_ascii=False))
-    else:
-        cells = [
-            [row["what"], f"{row['value']:g} {row['unit']}", row["target"], "yes" if row["met"] else "**no**"]
-            for row in rows
-        ]
-        print(table(["What", "Ours", "Target", "Met"], cells))
-    return 0 if all(row["met"] for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

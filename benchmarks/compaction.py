@@ -1,24 +1,17 @@
 """Measure how long a context manager takes for a long history: adding, compacting, and asking again.
 
-    python benchmarks/compaction.py [--messages 10000] [--rounds 9] [--json]
-
 The history is that of an agent at work: prompts, rounds of parallel tool calls, answers. Compaction is measured cold:
-every round asks for a budget that was never asked for before. The lower quartile of the rounds counts: what else the
-machine did at the time only ever adds. Prints a table, or with --json one object
-`{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed.
+every round asks for a budget that was never asked for before.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import random
-import sys
 import time
 from typing import Any
 
-from document import table
+from harness import Row, Setting, lower_quartile
 
 from amplifier_kit.engine.context.base import BaseContext
 from amplifier_kit.engine.context.token_budget import ContextConfig
@@ -62,56 +55,26 @@ def milliseconds(work: Any) -> float:
     return asyncio.run(timed())
 
 
-def measure(count: int, rounds: int) -> list[dict[str, Any]]:
-    """Return the rows: what was measured, how long it took and its target."""
+def measure(setting: Setting) -> list[Row]:
+    """Return the rows for a history of `size` messages."""
+    count = setting.size
     messages = history(count)
     context = BaseContext(ContextConfig())
-    added = milliseconds(_add_all(context, messages))
-    rows = [row(f"adding a message to a history of {count:,}", added / count, None)]
+    added = milliseconds(add_all(context, messages))
+    rows = [Row(f"adding a message to a history of {count:,}", added / count)]
     for budget in BUDGETS:
         cold, again = [], []
-        for number in range(rounds):
+        for number in range(setting.rounds):
             cold.append(milliseconds(context.get_messages_for_request(token_budget=budget + number)))
             again.append(milliseconds(context.get_messages_for_request(token_budget=budget + number)))
-        rows.append(row(f"compaction of {count:,} messages to {budget:,} tokens", quartile(cold), TARGET_MS))
-        rows.append(row(f"the next request at {budget:,} tokens", quartile(again), None))
+        rows += [
+            Row(f"compaction of {count:,} messages to {budget:,} tokens", lower_quartile(cold), most=TARGET_MS),
+            Row(f"the next request at {budget:,} tokens", lower_quartile(again)),
+        ]
     return rows
 
 
-def quartile(taken: list[float]) -> float:
-    """Return the lower quartile."""
-    return sorted(taken)[len(taken) // 4]
-
-
-def row(what: str, taken: float, target: float | None) -> dict[str, Any]:
-    """Make one row."""
-    return {"what": what, "ms": round(taken, 4), "target_ms": target, "met": target is None or taken <= target}
-
-
-async def _add_all(context: BaseContext, messages: list[Message]) -> None:
+async def add_all(context: BaseContext, messages: list[Message]) -> None:
+    """Add every message."""
     for message in messages:
         await context.add_message(message)
-
-
-def main() -> int:
-    """Measure, print and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    rows = measure(options.messages, options.rounds)
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        cells = [[r["what"], f"{r['ms']:.3g} ms", _target(r), "yes" if r["met"] else "**no**"] for r in rows]
-        print(table(["What", "Ours", "Target", "Met"], cells))
-    return 0 if all(r["met"] for r in rows) else 1
-
-
-def _target(measured: dict[str, Any]) -> str:
-    return "" if measured["target_ms"] is None else f"≤ {measured['target_ms']:g} ms"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

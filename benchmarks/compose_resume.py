@@ -1,17 +1,12 @@
 """Measure how long it takes to compose the default bundle, and to take up a session of very many turns.
 
-    python benchmarks/compose_resume.py [--turns 2000] [--rounds 15] [--json]
-
 Composing: settings, bundle, includes, agents and checks, in a process that has done it once. Resuming: a session that
 was really run, read from disk, compared with what there is now, brought up and ready for a prompt, in a fresh process
-that has imported what it needs. The lower quartile of the rounds counts: what else the machine did at the time only
-ever adds. Prints a table, or with --json one object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a
-target is missed.
+that has imported what it needs.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import subprocess
@@ -19,12 +14,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from compaction import quartile, row
-from document import ROOT, table
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from harness import Row, Setting, lower_quartile
 
 COMPOSE_MS = 30.0
 RESUME_MS = 300.0
@@ -100,7 +91,7 @@ def resume_times(session: Path, rounds: int, messages: int) -> list[float]:
     """Return how long resuming took in fresh processes; raise when one of them lost a message."""
     taken = []
     for _ in range(rounds):
-        command = [sys.executable, __file__, "--resume", str(session)]
+        command = [sys.executable, __file__, str(session)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=session)
         milliseconds, count = json.loads(done.stdout)
         if count != messages:
@@ -109,38 +100,18 @@ def resume_times(session: Path, rounds: int, messages: int) -> list[float]:
     return taken
 
 
-def measure(turns: int, rounds: int) -> list[dict[str, Any]]:
-    """Return the rows."""
+def measure(setting: Setting) -> list[Row]:
+    """Return the rows for a session of `size` turns."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        composing = quartile(compose_times(folder, rounds))
-        session = make_session(folder, turns)
-        resuming = quartile(resume_times(session, max(rounds // 3, 3), 2 * turns))
+        composing = lower_quartile(compose_times(folder, setting.rounds))
+        session = make_session(folder, setting.size)
+        resuming = lower_quartile(resume_times(session, max(setting.rounds // 3, 1), 2 * setting.size))
     return [
-        row("compose the default bundle", composing, COMPOSE_MS),
-        row(f"resume a session of {turns:,} turns", resuming, RESUME_MS),
+        Row("compose the default bundle", composing, most=COMPOSE_MS),
+        Row(f"resume a session of {setting.size:,} turns", resuming, most=RESUME_MS),
     ]
 
 
-def main() -> int:
-    """Measure, print and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=2_000)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--resume", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.resume:
-        print(json.dumps(asyncio.run(resume_time(options.resume))))
-        return 0
-    rows = measure(options.turns, options.rounds)
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        cells = [[r["what"], f"{r['ms']:.3g} ms", f"≤ {r['target_ms']:g} ms", str(r["met"])] for r in rows]
-        print(table(["What", "Ours", "Target", "Met"], cells))
-    return 0 if all(r["met"] for r in rows) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(json.dumps(asyncio.run(resume_time(Path(sys.argv[1])))))

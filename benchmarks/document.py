@@ -8,6 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+RELIABILITY = """
+# Reliability
+
+What was counted over many runs. Each section is written by the program it names.
+"""
 
 
 def begin(name: str) -> str:

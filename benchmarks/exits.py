@@ -1,43 +1,36 @@
-"""Run a one-emit program many times, count how it exits, and write a section of docs/reliability.md.
-
-    python benchmarks/exits.py [--runs 1000] [--peer PYTHON_WITH_THE_PUBLISHED_KERNEL] [--output FILE]
-
-Exits 1 unless every run of our kernel exited with status 0.
-"""
+"""Run a program many times, two at a time, and count how it exits: one that emits an event, and `amplifier run`."""
 
 from __future__ import annotations
 
-import argparse
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from app_run import surroundings
 from children import HERE, environment
-from document import ROOT, circumstances, table, write_section
+from document import circumstances, table
+from harness import Found, Row, Setting
 
-HEADING = """
-# Reliability
-
-What was counted over many runs. Each section is written by the program it names.
-"""
 SECONDS = 60
 HUNG = "stopped after 60 s"
-
-
-def exit_of(python: Path) -> str:
-    """Run the program once and return its exit status in words; the last words of a failure go to stderr."""
-    command = [str(python), str(HERE / "one_emit.py")]
-    try:
-        done = subprocess.run(command, capture_output=True, env=environment(), timeout=SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        return HUNG
-    if done.returncode:
-        print(done.stderr.decode("utf-8", "replace")[-1000:].rstrip(), file=sys.stderr)
-    return in_words(done.returncode)
+#: The section of the published kernel.
+PEER = "exits-peer"
+ANSWER = "Hello. I am the scripted model of the default bundle"
+ONE_EMIT = """
+The program (`benchmarks/one_emit.py`) creates a session, emits one event to one handler, cleans up and ends.
+`make bench-exits` counts again; `python benchmarks/run.py exits-peer --write` counts the published kernel too.
+"""
+RUN = """
+Each run is a separate process with the default bundle, two at a time in one home, and must print the
+answer and nothing else. `make bench-exits` counts again.
+"""
 
 
 def in_words(status: int) -> str:
@@ -50,50 +43,57 @@ def in_words(status: int) -> str:
         return str(status)
 
 
-def count(python: Path, runs: int, parallel: int = 2) -> Counter[str]:
-    """Run the program `runs` times, two at a time, and count the exit statuses."""
-    with ThreadPoolExecutor(parallel) as pool:
-        return Counter(pool.map(exit_of, [python] * runs))
+def ended(command: list[str], **more: Any) -> tuple[str, str]:
+    """Run a program; return its exit status in words and what it printed, all streams. Last words go to stderr."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, **more)
+    except subprocess.TimeoutExpired:
+        return HUNG, ""
+    said = done.stdout + done.stderr
+    if done.returncode:
+        print(said[-1000:].rstrip(), file=sys.stderr)
+    return in_words(done.returncode), said
 
 
-def describe(counted: Counter[str]) -> str:
-    """Return the statuses that were not 0, commonest first."""
-    others = [f"{status}: {number}" for status, number in counted.most_common() if status != "0"]
-    return ", ".join(others) or "none"
+def exit_of_emit(python: Path) -> str:
+    """Run the one-emit program on the kernel of an interpreter and return its exit status in words."""
+    return ended([str(python), str(HERE / "one_emit.py")], env=environment())[0]
 
 
-def main() -> int:
-    """Count, print, write, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--peer", type=Path, help="count the published kernel too, with this interpreter")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
-    options = parser.parse_args()
-    ours = report("our kernel", "exits", Path(sys.executable), options.runs, options.output)
-    if options.peer:
-        report("the published kernel 2.0.2", "exits-peer", options.peer.absolute(), options.runs, options.output)
-    return 0 if ours["0"] == options.runs else 1
+def exit_of_run(folder: Path) -> str:
+    """Run `amplifier run` and return its exit status in words, or that its answer was not the one."""
+    command = [sys.executable, "-m", "amplifier_app_cli", "run", "--quiet", "hello"]
+    status, said = ended(command, cwd=folder, env=surroundings(folder))
+    if status == "0" and (not said.startswith(ANSWER) or said.count("\n") != 1):
+        print(said[-1000:], file=sys.stderr)
+        return "0 with other output"
+    return status
 
 
-def report(name: str, section: str, python: Path, runs: int, output: Path) -> Counter[str]:
-    """Count one kernel's exits, print them and write them into the kernel's own section."""
-    start = time.monotonic()
-    counted = count(python, runs)
-    seconds = time.monotonic() - start
-    print(f"{name}: {counted['0']} of {runs} exited 0 ({seconds:.0f} s); others: {describe(counted)}")
-    body = f"""
-## Exit status of a one-emit program, {name}
-
-{circumstances()}
-
-{table(["Runs", "Exit 0", "Other exit statuses"], [[str(runs), str(counted["0"]), describe(counted)]])}
-
-The program (`benchmarks/one_emit.py`) creates a session, emits one event to one handler, cleans up and ends.
-`make bench-exits` counts ours again; `benchmarks/exits.py --peer` counts the published kernel too.
-"""
-    write_section(output, HEADING, section, body)
-    return counted
+def measure(setting: Setting, kernel: str) -> Found:
+    """Count the exits of the one-emit program, on our kernel or on the peer's, which has no target."""
+    name = {"ours": "our kernel", "peer": "the published kernel 2.0.2"}[kernel]
+    python = Path(sys.executable) if kernel == "ours" else setting.peer
+    if python is None:
+        raise ValueError("this counts the exits of the published kernel: give its interpreter with --peer")
+    section = "exits" if kernel == "ours" else PEER
+    title = f"Exit status of a one-emit program, {name}"
+    return count(setting, partial(exit_of_emit, python.absolute()), section, title, ONE_EMIT)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def measure_runs(setting: Setting) -> Found:
+    """Count the exits of `amplifier run`."""
+    with tempfile.TemporaryDirectory() as name:
+        return count(setting, partial(exit_of_run, Path(name)), "run-exits", "Exit status of `amplifier run`", RUN)
+
+
+def count(setting: Setting, exit_of: Callable[[], str], section: str, title: str, words: str) -> Found:
+    """Count the exits of `size` runs; every one of ours has to be 0."""
+    with ThreadPoolExecutor(2) as pool:
+        counted = Counter(pool.map(lambda _: exit_of(), range(setting.size)))
+    others = ", ".join(f"{status}: {number}" for status, number in counted.most_common() if status != "0")
+    cells = [[str(setting.size), str(counted["0"]), others or "none"]]
+    body = f"## {title}\n\n{circumstances()}\n\n{table(['Runs', 'Exit 0', 'Other exit statuses'], cells)}\n{words}"
+    least = None if section == PEER else setting.size
+    row = Row(f"{title}: 0", counted["0"], f"of {setting.size:,}", least=least)
+    return Found([row], section, body, [others] if others and least else [])

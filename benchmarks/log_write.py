@@ -1,28 +1,17 @@
-"""Measure the session log: how many events reach the disk in a second, and what an event costs a turn.
-
-    python benchmarks/log_write.py [--json] [--batches N]
-
-Prints a table, or with --json one JSON list of rows {what, value, unit, target, met}. Exits 1 when a target is missed.
-"""
+"""Measure the session log: how many events reach the disk in a second, and what an event costs a turn."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
-from document import ROOT, table
-from workloads import insist, time_in_turn
+from harness import Row, Setting
+from workloads import Work, insist, time_in_turn, write_session_modules
 
-sys.path.insert(0, str(ROOT / "modules" / "hooks-logging"))
-
-#: events of one batch to disk
-EVENTS = 20_000
 EVENTS_PER_SECOND = 50_000
 MICROSECONDS_PER_EVENT = 30.0
 
@@ -67,18 +56,8 @@ TURN: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-class Row(TypedDict):
-    """One measured row of the table of numbers."""
-
-    what: str
-    value: float
-    unit: str
-    target: str
-    met: bool
-
-
-def events_per_second(batches: int) -> float:
-    """Write batches of records to a fresh log each, force them to disk, and return the upper quartile of the rates."""
+def events_per_second(batches: int, events: int) -> float:
+    """Write batches of `events` records, each to a fresh log, and return the upper quartile of the rates."""
     from amplifier_kit.log.reader import read_log
     from amplifier_kit.log.writer import SessionLog
 
@@ -97,18 +76,16 @@ def events_per_second(batches: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
             log = SessionLog(folder)
             start = time.perf_counter()
-            for _ in range(EVENTS):
+            for _ in range(events):
                 log.write(record)
             log.close()
-            rates.append(EVENTS / (time.perf_counter() - start))
-            insist([line.seq for line in read_log(folder)] == list(range(1, EVENTS + 1)), "lines are missing")
+            rates.append(events / (time.perf_counter() - start))
+            insist([line.seq for line in read_log(folder)] == list(range(1, events + 1)), "lines are missing")
     return sorted(rates)[-1 - len(rates) // 4]
 
 
 async def added_to_a_turn(batches: int) -> float:
     """Run the same turn with and without the log, in turn, and return the microseconds an event costs more."""
-    from compat.scenarios.module_factory import write_session_modules
-
     from amplifier_core import AmplifierSession
     from amplifier_kit.log.reader import read_log
     from amplifier_kit.log.writer import SessionLog
@@ -123,7 +100,7 @@ async def added_to_a_turn(batches: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         sys.path.insert(0, folder)
         plan = write_session_modules(Path(folder), tools=1)
-        works = []
+        works: list[Work] = []
         sessions = []
         log = SessionLog(Path(folder) / "session")
         for logged in (False, True):
@@ -153,42 +130,11 @@ async def added_to_a_turn(batches: int) -> float:
     return (logging - bare) / len(TURN)
 
 
-def measure(batches: int = 40) -> list[Row]:
-    """Return the rows of the log."""
-    rate = events_per_second(max(4, batches // 4))
-    added = asyncio.run(added_to_a_turn(batches))
+def measure(setting: Setting) -> list[Row]:
+    """Return the rows of the log; batches have `size` events."""
+    rate = events_per_second(max(1, setting.rounds // 4), setting.size)
+    added = asyncio.run(added_to_a_turn(setting.rounds))
     return [
-        Row(
-            what="log write, events to disk",
-            value=round(rate),
-            unit="events/s",
-            target=f"≥ {EVENTS_PER_SECOND:,}",
-            met=rate >= EVENTS_PER_SECOND,
-        ),
-        Row(
-            what="log write, an event added to a turn",
-            value=round(added, 2),
-            unit="µs",
-            target=f"≤ {MICROSECONDS_PER_EVENT:g}",
-            met=added <= MICROSECONDS_PER_EVENT,
-        ),
+        Row("log write, events to disk", rate, "events/s", least=EVENTS_PER_SECOND),
+        Row("log write, an event added to a turn", added, "µs", most=MICROSECONDS_PER_EVENT),
     ]
-
-
-def main() -> int:
-    """Measure, print, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    parser.add_argument("--batches", type=int, default=40)
-    options = parser.parse_args()
-    rows = measure(options.batches)
-    if options.json:
-        print(json.dumps(rows, ensure_ascii=False))
-    else:
-        cells = [[row["what"], f"{row['value']:,} {row['unit']}", row["target"], str(row["met"])] for row in rows]
-        print(table(["What", "Ours", "Target", "Met"], cells))
-    return 0 if all(row["met"] for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

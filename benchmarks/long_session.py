@@ -1,69 +1,41 @@
 """Run one session of very many turns and watch what grows: the log, the transcript, the memory.
 
-    python benchmarks/long_session.py [--turns 2000] [--no-document] [--output FILE]
-
 Every turn is a prompt, a round of two tool calls and an answer, all through the modules of a usual bundle, and every
 request is logged whole (`raw: true`): the log must not repeat what earlier requests said. The log and the transcript
 must grow by the same number of bytes per turn in the second half as in the first; memory must not grow more than the
-conversation itself. Exits 1 when that does not hold. Writes a section of docs/reliability.md.
+conversation itself.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
+import itertools
 import json
-import os
-import resource
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from document import ROOT, circumstances, table, write_section
-from exits import HEADING
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from document import circumstances, table
+from harness import Found, Row, Setting
+from plain_tools import add_module
+from workloads import resident_bytes
 
 #: How much more the second half may take than the first.
 GROWTH = 1.2
 #: What a turn of the conversation may keep in memory: its messages, and what is known about them.
 BYTES_PER_TURN = 20_000
 
-BUNDLE = """\
-bundle: {name: long}
-session:
-  orchestrator: {module: loop-basic}
-  context: {module: context-simple, config: {max_tokens: 60000}}
-providers:
-  - {module: provider-mock, config: {scenario: scenario.yaml, raw: true}}
-tools:
-  - {module: tool-notes}
-hooks:
-  - {module: hooks-redaction}
-  - {module: hooks-logging}
-"""
-TOOL = """\
-from amplifier_core import ToolResult
-
-
-class Notes:
-    name = "notes"
-    description = "Return a note"
-    input_schema = {"type": "object", "properties": {"number": {"type": "integer"}}}
-    action = "filesystem.read"
-    turns = 0
-
-    async def execute(self, input):
-        Notes.turns += 1
-        return ToolResult(output=f"note {Notes.turns} " * 40)
-
-
-async def mount(coordinator, config=None):
-    await coordinator.mount("tools", Notes())
-"""
+PLAN: dict[str, Any] = {
+    "session": {
+        "orchestrator": {"module": "loop-basic"},
+        "context": {"module": "context-simple", "config": {"max_tokens": 60_000}},
+    },
+    "tools": [{"module": "tool-notes"}],
+    "hooks": [{"module": "hooks-redaction"}, {"module": "hooks-logging"}],
+}
 
 
 @dataclass(frozen=True)
@@ -83,40 +55,33 @@ class Mark:
         return self.log + self.blobs
 
 
-def write_project(folder: Path) -> None:
-    """Make a project with the bundle, the scenario and the tool."""
-    package = folder / "tool" / "amplifier_module_tool_notes"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(TOOL)
-    (folder / "bundle.yaml").write_text(BUNDLE)
-    calls = [{"id": f"c{index}", "name": "notes", "arguments": {"number": index, "path": "."}} for index in range(2)]
-    turns = [{"text": "Let me look.", "tool_calls": calls}, {"text": "The answer is in the notes. " * 10}]
-    (folder / "scenario.yaml").write_text(json.dumps({"repeat": True, "turns": turns}))
-
-
 async def run_turns(folder: Path, turns: int, marks: int) -> list[Mark]:
     """Run the turns of one session and return `marks` looks at it, evenly spread, the first one after warm-up."""
-    from amplifier_foundation.paths import Home
-    from amplifier_foundation.plan.prepare import Options, prepare
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.runtime import SessionRuntime
 
-    write_project(folder)
-    sys.path.insert(0, str(folder / "tool"))
-    try:
-        prepared = await prepare(Options(Home(folder / "home"), folder, bundle="bundle.yaml"))
-        runtime = SessionRuntime(prepared)
-        async with runtime:
-            return await _looks(runtime, turns, turns // marks)
-    finally:
-        sys.path.remove(str(folder / "tool"))
+    numbers = itertools.count(1)
+
+    async def notes(given: dict[str, Any]) -> str:
+        return f"note {next(numbers)} " * 40
+
+    add_module("tool-notes", lambda _: {"notes": notes})
+    calls = [{"id": f"c{index}", "name": "notes", "arguments": {"number": index, "path": "."}} for index in range(2)]
+    said = [{"text": "Let me look.", "tool_calls": calls}, {"text": "The answer is in the notes. " * 10}]
+    script = folder / "scenario.json"
+    script.write_text(json.dumps({"repeat": True, "turns": said}))
+    mock = {"module": "provider-mock", "config": {"scenario": str(script), "raw": True}}
+    prepared = Prepared.from_plan({**PLAN, "providers": [mock]}, folder / "home", folder, name="long")
+    async with SessionRuntime(prepared, environ={}) as runtime:
+        return await _looks(runtime, turns, turns // marks)
 
 
-async def _looks(runtime: object, turns: int, every: int) -> list[Mark]:
+async def _looks(runtime: Any, turns: int, every: int) -> list[Mark]:
     taken: list[Mark] = []
     started = time.monotonic()
-    folder: Path = runtime.folder  # type: ignore[attr-defined]
+    folder: Path = runtime.folder
     for number in range(1, turns + 1):
-        await runtime.execute(f"Question {number}: what do the notes say? ")  # type: ignore[attr-defined]
+        await runtime.execute(f"Question {number}: what do the notes say? ")
         if number % every == 0:
             taken.append(look(folder, number, time.monotonic() - started))
     return taken
@@ -128,13 +93,7 @@ def look(folder: Path, turn: int, seconds: float) -> Mark:
     logs = sum(file.stat().st_size for file in folder.glob("events*.jsonl"))
     blobs = sum(file.stat().st_size for file in folder.glob("blobs/**/*") if file.is_file())
     transcript = (folder / "transcript.jsonl").stat().st_size
-    return Mark(turn, logs, blobs, transcript, resident(), seconds)
-
-
-def resident() -> int:
-    """Return the bytes of this process that are in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+    return Mark(turn, logs, blobs, transcript, resident_bytes(), seconds)
 
 
 def judge(marks: list[Mark]) -> list[str]:
@@ -174,35 +133,23 @@ def describe(marks: list[Mark]) -> str:
     return table(["Turns", "Log per turn", "Blobs per turn", "Transcript per turn", "Resident memory"], rows)
 
 
-def measure(turns: int, marks: int = 8) -> list[Mark]:
-    """Run a session in an empty folder and return the looks at it."""
+def measure(setting: Setting) -> Found:
+    """Run a session of `size` turns, looked at eight times, in an empty folder."""
     with tempfile.TemporaryDirectory() as name:
-        return asyncio.run(run_turns(Path(name), turns, marks))
-
-
-def main() -> int:
-    """Run, print, write, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=2000)
-    parser.add_argument("--no-document", action="store_true", help="print only")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
-    options = parser.parse_args()
-    os.environ.pop("AMPLIFIER_HOME", None)
-    marks = measure(options.turns)
+        marks = asyncio.run(run_turns(Path(name).resolve(), setting.size, 8))
     wrong = judge(marks)
-    print("\n".join([describe(marks), f"{marks[-1].seconds:.1f} s", *wrong]))
-    if not options.no_document:
-        body = (
-            f"## A session of {options.turns:,} turns in one process\n\n{circumstances()}\n\n{describe(marks)}\n\n"
-            "Each turn is a prompt, two tool calls and an answer, and every request is logged whole; one may take "
-            "60,000 tokens, beyond which the history is compacted. The conversation itself stays in memory until the "
-            f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share in the second half. Log (with "
-            f"blobs) and transcript may not grow over {GROWTH:g} times as fast in the second half as in the first: "
-            f"{'they do not' if not wrong else '**violated**'}.\n`python benchmarks/long_session.py` measures again."
-        )
-        write_section(options.output, HEADING, "long-session", body)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    middle, last = marks[len(marks) // 2 - 1], marks[-1]
+    rows = [
+        Row(f"memory a turn adds, second half of {setting.size:,} turns", per_turn(middle, last, "memory"), "bytes"),
+        Row(f"what grows too fast in a session of {setting.size:,} turns", len(wrong), "faults", most=0),
+    ]
+    body = (
+        f"## A session of {setting.size:,} turns in one process\n\n{circumstances()}\n\n{describe(marks)}\n\n"
+        "Each turn is a prompt, two tool calls and an answer, and every request is logged whole; one may take "
+        "60,000 tokens, beyond which the history is compacted. The conversation itself stays in memory until the "
+        f"session ends: at most {BYTES_PER_TURN:,} bytes a turn are its share in the second half. Log (with "
+        f"blobs) and transcript may not grow over {GROWTH:g} times as fast in the second half as in the first: "
+        f"{'they do not' if not wrong else '**violated**'}.\n"
+        "`python benchmarks/run.py long-session --write` measures again."
+    )
+    return Found(rows, "long-session", body, wrong)

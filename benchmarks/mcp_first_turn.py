@@ -1,19 +1,13 @@
 """Measure what MCP servers add to the first turn of a session.
 
-    python benchmarks/mcp_first_turn.py [--rounds 12] [--json]
-
 The same session is started in a separate process each: without `tool-mcp`, with it and no server, with a server that
 answers at once, and with one that never says a word; the time is taken of the start of the session, in which modules
 are imported, and of its first turn. The model answers at once, and for further rows after half a second, when the
-protocol's library is just being imported in the background. Every round starts each of them once, in changing order,
-and the difference of the lower quartiles counts: what else the machine did at the time only ever adds. Prints a table,
-or with --json one object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed, 2 when a
-session fails.
+protocol's library is just being imported in the background. Every round starts each of them once, in changing order.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import subprocess
@@ -24,10 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from children import environment
-from document import ROOT
-from measured import lower_quartile, measuring, show
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from harness import Row, Setting, lower_quartile
 
 #: The first turn must not wait for a server.
 TARGET_MS = 10.0
@@ -89,17 +80,16 @@ async def first_turn(name: str, delay_ms: int, folder: Path) -> tuple[float, flo
 
 
 def once(name: str, delay_ms: int, folder: Path) -> tuple[float, float]:
-    """Measure one start and first turn in a separate process; exit when it fails."""
-    command = [sys.executable, __file__, "--child", name, str(delay_ms), str(folder)]
+    """Measure one start and first turn in a separate process; raise RuntimeError when it fails."""
+    command = [sys.executable, __file__, name, str(delay_ms), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=100, check=False)
     if done.returncode:
-        print(f"the session with {name} failed:\n{done.stderr[-2000:]}", file=sys.stderr)
-        sys.exit(2)
+        raise RuntimeError(f"the session with {name} failed:\n{done.stderr[-2000:]}")
     start, turn = map(float, done.stdout.splitlines()[-1].split())
     return start, turn
 
 
-def measure(rounds: int) -> list[dict[str, Any]]:
+def measure(setting: Setting) -> list[Row]:
     """Return the rows: what each kind of server adds to the start, and to the turn with both kinds of model."""
     starts: dict[str, list[float]] = {name: [] for name in SERVERS}
     rows = []
@@ -108,7 +98,7 @@ def measure(rounds: int) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name).resolve()
             (folder / "server.py").write_text(SERVER, encoding="utf-8")
-            for number in range(rounds):
+            for number in range(setting.rounds):
                 names = list(SERVERS)
                 for each in names[number % 4 :] + names[: number % 4]:
                     start, turn = once(each, delay_ms, folder)
@@ -118,30 +108,13 @@ def measure(rounds: int) -> list[dict[str, Any]]:
     return rows + _added("start of the session", starts, START_TARGET_MS)
 
 
-def _added(what: str, taken: dict[str, list[float]], target: float) -> list[dict[str, Any]]:
+def _added(what: str, taken: dict[str, list[float]], target: float) -> list[Row]:
     alone, *others = (lower_quartile(values) for values in taken.values())
     return [
-        {
-            "what": f"{what}: tool-mcp with {server} adds, to {alone:.0f} ms",
-            "ms": max(0.0, value - alone),
-            "target_ms": target,
-            "met": value - alone <= target,
-        }
+        Row(f"{what}: tool-mcp with {server} adds, to {alone:.0f} ms", max(0.0, value - alone), most=target)
         for server, value in zip(list(SERVERS)[1:], others, strict=True)
     ]
 
 
-def main() -> int:
-    """Measure, print, and return the exit status."""
-    parser = measuring(__doc__, rounds=12)
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child:
-        name, delay_ms, folder = options.child
-        print(*asyncio.run(first_turn(name, int(delay_ms), Path(folder))))
-        return 0
-    return show(measure(options.rounds), as_json=options.json, digits=1)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(*asyncio.run(first_turn(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))))

@@ -1,29 +1,26 @@
 """Measure how long the policy takes to judge one action, by a thousand rules.
 
-    python benchmarks/policy.py [--rules 1000] [--rounds 9] [--json]
-
 The rules are those of people at work: many commands, some paths and hosts, a few of them denied or asked for; and, as
 the worst that rules can be, all of them alike up to their last letters. A judgement is all of it: the command is
-parsed, its parts are looked up, the verdict is folded. Rounds are of 100 judgements, and the lower quartile of the
-rounds counts: what else the machine did at the time only ever adds. Prints a table, or with --json one object
-`{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed, 2 when a verdict is wrong.
+parsed, its parts are looked up, the verdict is folded. Rounds are of 100 judgements.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measured import lower_quartile, measuring, show
+from harness import Row, Setting, lower_quartile, microseconds
 
 from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.rules import Rule, RuleSet
 
 TARGET_MS = 1.0
 JUDGEMENTS = 100
+#: The actions name rules up to this number; with fewer their verdicts are not those that are expected.
+FEWEST_RULES = 520
 
 #: What is judged: a name, the action and its details, and the verdicts by usual and by uniform rules.
 ACTIONS: list[tuple[str, str, dict[str, Any], str | None, str | None]] = [
@@ -68,40 +65,25 @@ def uniform_rules(count: int) -> list[Rule]:
     return [Rule("deny" if number % 2 else "allow", command=f"git log *x*{number}y") for number in range(count)]
 
 
-def judge(rule_set: RuleSet, project: Path, action: str, details: dict[str, Any]) -> float:
-    """Return how long one judgement takes, in milliseconds, over a round of them."""
-    start = time.perf_counter()
-    for _ in range(JUDGEMENTS):
-        rule_set.decide(facts(action, details, project))
-    return (time.perf_counter() - start) * 1000 / JUDGEMENTS
+def decide(rule_set: RuleSet, project: Path, action: str, details: dict[str, Any]) -> str | None:
+    """Judge an action."""
+    return rule_set.decide(facts(action, details, project)).verdict
 
 
-def measure(count: int, rounds: int) -> list[dict[str, Any]]:
-    """Return the rows: what was measured, how long it took and its target."""
-    rows: list[dict[str, Any]] = []
+def measure(setting: Setting) -> list[Row]:
+    """Return the rows for `size` rules; raise RuntimeError when a verdict is wrong."""
+    count = setting.size
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder).resolve()
         for kind, rules in (("usual", usual_rules(count)), ("uniform", uniform_rules(count))):
             rule_set = RuleSet(rules, project)
             for name, action, details, usual, uniform in ACTIONS:
                 expected = usual if kind == "usual" else uniform
-                verdict = rule_set.decide(facts(action, details, project)).verdict
-                if verdict != expected:
-                    print(f"{name}, {kind} rules: {verdict} instead of {expected}", file=sys.stderr)
-                    sys.exit(2)
-                taken = lower_quartile([judge(rule_set, project, action, details) for _ in range(rounds)])
-                what = f"judge {name}, {count:,} {kind} rules"
-                rows.append({"what": what, "ms": taken, "target_ms": TARGET_MS, "met": taken <= TARGET_MS})
+                judge = partial(decide, rule_set, project, action, details)
+                verdict = judge()
+                if verdict != expected and count >= FEWEST_RULES:
+                    raise RuntimeError(f"{name}, {kind} rules: {verdict} instead of {expected}")
+                taken = [microseconds(judge, repeat=JUDGEMENTS) / 1000 for _ in range(setting.rounds)]
+                rows.append(Row(f"judge {name}, {count:,} {kind} rules", lower_quartile(taken), most=TARGET_MS))
     return rows
-
-
-def main() -> int:
-    """Measure, print, and return the exit status."""
-    parser = measuring(__doc__, rounds=9)
-    parser.add_argument("--rules", type=int, default=1000)
-    options = parser.parse_args()
-    return show(measure(options.rules, options.rounds), as_json=options.json, digits=3)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,38 +1,28 @@
 """Measure what our layer adds to the SDKs of the services, and how many streams it holds at once.
 
-    python benchmarks/providers.py [--tokens 400] [--rounds 30] [--streams 200] [--json]
-
 Every provider with an SDK answers from a server on this machine that speaks its service's protocol, one event per
 token. In turns, through the same client and with the same arguments: the provider, with one subscriber to the tokens;
 and the bare SDK, the same stream read to the end and its tokens kept. A token's time is from the first to the last,
 divided by their number. What counts is the time of the thread that reads, and its lower quartile over the rounds: what
-else the machine did at the time only ever adds. Wall-clock time is reported as well. Then so many streams at once,
-with the limit off, and none of them may lose a token; and a fresh process that says which SDKs it has imported before
-its first call. Prints a table, or with --json one object
-`{"rows": [{"what", "value", "unit", "target", "met"}]}`; exits 1 when a target is missed.
+else the machine did at the time only ever adds. Then so many streams at once,
+with the limit off, and none of them may lose a token.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from document import ROOT, table
+from harness import Row, Setting, lower_quartile
 
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
-
-from amplifier_core.testing import MockCoordinator  # noqa: E402
-from amplifier_kit.llm.client import plain_stream  # noqa: E402
-from amplifier_kit.llm.provider import LLMProvider  # noqa: E402
-from amplifier_kit.llm.request import LLMCall, read_conversation  # noqa: E402
-from amplifier_testing.llm import (  # noqa: E402
+from amplifier_core.testing import MockCoordinator
+from amplifier_kit.llm.client import plain_stream
+from amplifier_kit.llm.provider import LLMProvider
+from amplifier_kit.llm.request import LLMCall, read_conversation
+from amplifier_testing.llm import (
     AnthropicWire,
     ChatWire,
     GeminiWire,
@@ -43,11 +33,10 @@ from amplifier_testing.llm import (  # noqa: E402
     Said,
     WireServer,
 )
-from amplifier_testing.llm.rig import KEY, ask  # noqa: E402
+from amplifier_testing.llm.rig import KEY, ask
 
 FIRST_MS = 3.0
 TOKEN_US = 20.0
-SDKS = ("anthropic", "openai", "google.genai", "ollama", "httpx", "httpx2")
 TOKEN = "tok "
 
 Take = Callable[[str], None]
@@ -77,9 +66,6 @@ class Gathered(Reply):
         while self.server.most_at_once < self.count:  # noqa: ASYNC110  # a number on another's thread
             await asyncio.sleep(0.005)
         return await super().send(writer)
-
-
-# -- the providers, and their SDKs --
 
 
 def anthropic(url: str, coordinator: Any, config: dict[str, Any]) -> LLMProvider:
@@ -166,22 +152,12 @@ SERVICES = (
 )
 
 
-# -- one stream --
-
-
 @dataclass(frozen=True)
 class Times:
-    """Times of one stream: milliseconds to the first token, microseconds per token after it."""
+    """Times of one stream, of the thread: milliseconds to the first token, microseconds per token after it."""
 
     first: float
     token: float
-    first_wall: float
-    token_wall: float
-
-
-def now() -> tuple[float, float]:
-    """Return the time of the thread and that of the clock."""
-    return time.thread_time(), time.perf_counter()
 
 
 class Stopwatch:
@@ -190,7 +166,7 @@ class Stopwatch:
     def __init__(self, count: int) -> None:
         self._count = count
         self._tokens: list[str] = []
-        self._first = self._last = (0.0, 0.0)
+        self._first = self._last = 0.0
 
     def hear(self, event: str, data: dict[str, Any]) -> None:
         """Take a token from an event: the subscriber."""
@@ -199,21 +175,20 @@ class Stopwatch:
     def take(self, token: str) -> None:
         """Keep a token, and the times of the first and of the last."""
         if not self._tokens:
-            self._first = now()
+            self._first = time.thread_time()
         self._tokens.append(token)
         if len(self._tokens) == self._count:
-            self._last = now()
+            self._last = time.thread_time()
 
     async def run(self, stream: Callable[[], Awaitable[Any]]) -> Times:
         """Return the times of one stream; raise RuntimeError when tokens are missing."""
         self._tokens = []
-        start = now()
+        start = time.thread_time()
         await stream()
         if self._tokens != [TOKEN] * self._count:
             raise RuntimeError(f"{len(self._tokens)} of {self._count} tokens came")
-        first = [(self._first[which] - start[which]) * 1e3 for which in (0, 1)]
-        token = [(self._last[which] - self._first[which]) * 1e6 / (self._count - 1) for which in (0, 1)]
-        return Times(first[0], token[0], first[1], token[1])
+        first, tokens = self._first - start, self._last - self._first
+        return Times(first * 1e3, tokens * 1e6 / (self._count - 1))
 
 
 async def side_by_side(service: Service, tokens: int, rounds: int) -> tuple[list[Times], list[Times]]:
@@ -245,9 +220,6 @@ async def side_by_side(service: Service, tokens: int, rounds: int) -> tuple[list
     return taken
 
 
-# -- many at once, and what is imported --
-
-
 async def at_once(service: Service, streams: int, tokens: int) -> int:
     """Return how many of so many streams, all under way at the same time, came whole and in order."""
     coordinator = MockCoordinator()
@@ -270,96 +242,23 @@ async def at_once(service: Service, streams: int, tokens: int) -> int:
     return min(len(came), len(in_order), server.most_at_once)
 
 
-async def imports() -> tuple[list[str], list[str]]:
-    """Return the SDKs that are imported before the first call and those after it, providers being mounted."""
-    coordinator = MockCoordinator()
-    with ModelServer() as server:
-        providers = []
-        for service in SERVICES:
-            server.answers(service.wire.reply(Said()), path=service.wire.path)
-            providers.append(service.make(server.url, coordinator, {}))
-            await coordinator.mount("providers", providers[-1], name=service.name)
-            providers[-1].get_info()
-        before = [name for name in SDKS if name in sys.modules]
-        for provider in providers:
-            await provider.complete(ask("hi"))
-            await provider.close()
-    return before, [name for name in SDKS if name in sys.modules]
-
-
-def imports_of_a_process() -> int:
-    """Return how many SDKs a fresh process has imported before its first call; raise when none are after it."""
-    command = [sys.executable, __file__, "--imports"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    before, after = json.loads(done.stdout)
-    if set(after) != set(SDKS):
-        raise RuntimeError(f"after the first calls only {after} are imported: the check would not see anything")
-    return len(before)
-
-
-# -- the rows --
-
-
-def lower_quartile(values: list[float]) -> float:
-    """Return the value that a quarter of the values stays below."""
-    return sorted(values)[len(values) // 4]
-
-
 def added(ours: list[Times], bare: list[Times], field: str) -> float:
     """Return what ours takes longer than the bare SDK."""
     first, second = ([getattr(times, field) for times in taken] for taken in (ours, bare))
-    return round(lower_quartile(first) - lower_quartile(second), 2)
+    return lower_quartile(first) - lower_quartile(second)
 
 
-def row(what: str, value: float, unit: str, target: float | None, *, least: bool = False) -> dict[str, Any]:
-    """Return one row; the target is the most that is allowed, or the least, and None for what is only reported."""
-    met = target is None or (value >= target if least else value <= target)
-    said = None if target is None else f"{'≥' if least else '≤'} {target:g} {unit}"
-    return {"what": what, "value": value, "unit": unit, "target": said, "met": met}
-
-
-def measure(tokens: int, rounds: int, streams: int) -> list[dict[str, Any]]:
-    """Return all rows."""
+def measure(setting: Setting) -> list[Row]:
+    """Return all rows, of `size` streams at once and streams of twice as many tokens."""
     rows = []
     for service in SERVICES:
-        ours, bare = asyncio.run(side_by_side(service, tokens, rounds))
+        ours, bare = asyncio.run(side_by_side(service, 2 * setting.size, setting.rounds))
         name = f"{service.name}, over its bare SDK:"
         rows += [
-            row(f"{name} each token", added(ours, bare, "token"), "µs", TOKEN_US),
-            row(f"{name} each token, by the clock", added(ours, bare, "token_wall"), "µs", None),
-            row(f"{name} first token", added(ours, bare, "first"), "ms", FIRST_MS),
-            row(f"{name} first token, by the clock", added(ours, bare, "first_wall"), "ms", None),
+            Row(f"{name} each token", added(ours, bare, "token"), "µs", most=TOKEN_US),
+            Row(f"{name} first token", added(ours, bare, "first"), most=FIRST_MS),
         ]
     for service in SERVICES:
-        held = asyncio.run(at_once(service, streams, tokens=50))
-        rows.append(row(f"{service.name}: streams at once, all whole", held, "streams", streams, least=True))
-    rows.append(row("SDKs imported before the first call", imports_of_a_process(), "packages", 0))
+        held = asyncio.run(at_once(service, setting.size, tokens=50))
+        rows.append(Row(f"{service.name}: streams at once, all whole", held, "streams", least=setting.size))
     return rows
-
-
-def main() -> int:
-    """Measure, print, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--streams", type=int, default=200)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--imports", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.imports:
-        print(json.dumps(asyncio.run(imports())))
-        return 0
-    rows = measure(options.tokens, options.rounds, options.streams)
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        lines = [
-            [row["what"], f"{row['value']:g} {row['unit']}", row["target"] or "", "yes" if row["met"] else "NO"]
-            for row in rows
-        ]
-        print(table(["What", "Ours", "Target", "Met"], lines))
-    return 0 if all(row["met"] for row in rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,118 +1,132 @@
-"""Measure our kernel side by side with the published one and write docs/benchmarks.md.
+"""Run measurements, print one table of them, and rewrite the sections of docs that are made from them.
 
-    python benchmarks/run.py --peer PYTHON_WITH_THE_PUBLISHED_KERNEL [--rounds 7] [--only speed|behaviour|app]
+    python benchmarks/run.py [NAME ...] [--list] [--rounds N] [--size N | --small] [--write] [--peer PYTHON]
 
-Part one times the same workloads on both; part two plays the scenarios of amplifier-core/tests/compat on both and lists
-every difference; part three measures what only ours has: the session log, compaction, the program.
-Exits 1 when a target is missed, a difference is not listed in compat/intended.toml or the peer no longer answers as
-recorded in compat/answers; 2 when a workload cannot run.
+Without names everything is measured, each measurement in a fresh process. `make bench` installs the published kernel
+for those beside it, measures all, and writes: a group of docs/benchmarks.md is written when all of its measurements
+ran, a section of docs/reliability.md when its own one ran. Exits 1 when a target is missed, 2 when a measurement
+cannot run: the others still do.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
-import app
-import behaviour
-import speed
-from children import Kernel, NoDelivery
-from document import ROOT, circumstances, write_section
+from children import environment
+from document import RELIABILITY, ROOT, circumstances, table, write_section
+from harness import HEADER, Found, Measurement, Setting, middle
+from table import GROUPS, HEADING, MEASUREMENTS
 
-HEADING = """
-# Benchmarks
+#: The longest that one process of a measurement may take.
+SECONDS = 4 * 3600
 
-The kernel, measured beside the published `amplifier-core` 2.0.2. `make bench` measures again and rewrites this page.
-Ratios matter more than times: both kernels run interleaved on the same machine, each workload in a fresh process.
-"""
 
-HOW = """
-How to repeat it: `make bench`. It installs the published kernel into a separate environment (`.peer-venv`, pinned by
-`benchmarks/peer-constraints.txt`, with the same pydantic as ours), then runs each workload of `benchmarks/workloads.py`
-and `benchmarks/startup.py` in {rounds} rounds of fresh child processes, ours and the peer's in turn, and takes the
-median of the rounds (within a child, the lower quartile of 40 short batches: other work on the machine only ever adds
-to a batch). The floor is a bare loop that awaits the same handlers, each with its own JSON copy of the data (the faster
-of `pydantic_core` and the standard library), after merging in the default fields and a timestamp; it runs in the same
-process as ours, batch by batch in turn. Memory is the growth of the resident set over 300 idle sessions, so native
-allocations count. Start-up times begin after the interpreter's own start.
-"""
+class NothingMeasured(Exception):
+    """A measurement ended without its rows."""
 
 
 def main() -> int:
-    """Run what the command line asks for and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", type=Path, required=True, help="an interpreter that has the published kernel")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=["speed", "behaviour", "app"])
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
-    options = parser.parse_args()
-    ours, peer = Kernel("ours", Path(sys.executable)), Kernel("peer", options.peer.absolute())
-    good = True
-    try:
-        if options.only in (None, "speed"):
-            good = run_speed(ours, peer, options.rounds, options.output)
-        if options.only in (None, "behaviour"):
-            good = run_behaviour(ours, peer, options.output) and good
-        if options.only in (None, "app"):
-            good = run_app(options.output) and good
-    except NoDelivery as failure:
-        print(f"\nSTOPPED: {failure}", file=sys.stderr)
+    """Do what the command line asks for and return the exit status."""
+    options = parse()
+    named = {measurement.name: measurement for measurement in MEASUREMENTS}
+    unknown = [name for name in options.names if name not in named]
+    if unknown:
+        print(f"no measurement is named {', '.join(unknown)}: --list prints all names", file=sys.stderr)
         return 2
-    print(f"\nwritten: {options.output.name}")
-    return 0 if good else 1
-
-
-def run_speed(ours: Kernel, peer: Kernel, rounds: int, output: Path) -> bool:
-    """Run part one, print and write its table, and say whether every target is met."""
-    results = speed.measure(ours, peer, rounds)
-    rendered = speed.render(results)
-    print(f"\n{rendered}\n\n{ends(ours, peer)}")
-    body = f"## Speed\n\n{circumstances()}\n\n{rendered}\n\n{ends(ours, peer)}\n{HOW.format(rounds=rounds)}"
-    write_section(output, HEADING, "speed", body)
-    missed = [result.row.what for result in results if not result.met]
+    if options.list:
+        for measurement in MEASUREMENTS:
+            print(f"{measurement.name:20} {measurement.what}")
+        return 0
+    if options.as_json:  # the process of one measurement
+        [name] = options.names
+        print(json.dumps(asdict(named[name].run(setting(named[name], options)))))
+        return 0
+    found: dict[str, Found] = {}
+    for name in options.names or named:
+        print(f"measuring: {name}", file=sys.stderr, flush=True)
+        try:
+            found[name] = middle(
+                [in_process(named[name], options) for _ in range(1 if is_trial(options) else named[name].processes)]
+            )
+        except NothingMeasured as failure:
+            print(f"STOPPED: {failure}", file=sys.stderr)
+    rows = [row for one in found.values() for row in one.rows]
+    print(table(HEADER, [row.cells() for row in rows]))
+    for fault in [fault for one in found.values() for fault in one.faults][:20]:
+        print(f"FAULT: {fault}", file=sys.stderr)
+    if options.write:
+        write(found, options.docs)
+    missed = [row.what for row in rows if not row.met]
     if missed:
-        print(f"\nMISSED: {', '.join(missed)}")
-    return not missed
+        print(f"\nMISSED: {'; '.join(missed)}", file=sys.stderr)
+    return 2 if len(found) < len(options.names or named) else 1 if missed else 0
 
 
-def run_behaviour(ours: Kernel, peer: Kernel, output: Path) -> bool:
-    """Run part two, print and write every difference, and say whether all are listed and the record still holds."""
-    result = behaviour.play_and_compare(ours.python, peer.python)
-    for difference in result.unlisted:
-        print(f"\nUNLISTED {difference}")
-    for entry in result.stale:
-        print(f"\nNO LONGER DIFFERS: {entry.scenario} at {entry.place}: take it out of intended.toml")
-    for difference in result.changed:
-        print(f"\nNOT AS RECORDED (`make compat-answers` records again): {difference}")
-    rendered = behaviour.render(result)
-    print(f"\n{rendered.splitlines()[0]}")
-    write_section(output, HEADING, "behaviour", f"## Behaviour\n\n{circumstances()}\n\n{rendered}")
-    return not (result.unlisted or result.changed)
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="measurements; all without one")
+    parser.add_argument("--list", action="store_true", help="print the names")
+    parser.add_argument("--rounds", type=int, help="rounds of each, instead of its own number")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--size", type=int, help="sessions, files, kills, ... of each, instead of its own number")
+    size.add_argument("--small", action="store_true", help="the size for a trial")
+    parser.add_argument("--seed", type=int, default=1, help="of chance, for kills")
+    default = ROOT / ".peer-venv" / "bin" / "python"
+    parser.add_argument("--peer", type=Path, default=default if default.exists() else None, help="of the peer")
+    parser.add_argument("--write", action="store_true", help="rewrite what of the documents was measured")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="the folder of the documents")
+    parser.add_argument("--as-json", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
-def run_app(output: Path) -> bool:
-    """Run part three, print and write its table, and say whether every target is met."""
-    rows = app.measure()
-    rendered = app.render(rows)
-    print(f"\n{rendered}")
-    names = ", ".join(f"`benchmarks/{name}`" for name in app.PROGRAMS)
-    body = f"## Log, compaction, program\n\n{circumstances()}\n\n{rendered}\n\nEach measured by a program: {names}."
-    write_section(output, HEADING, "app", body)
-    missed = [row["what"] for row in rows if not row["met"]]
-    if missed:
-        print(f"\nMISSED: {', '.join(missed)}")
-    return not missed
+def is_trial(options: argparse.Namespace) -> bool:
+    """Tell whether fewer rounds, or another size, than usual are asked for."""
+    return options.small or options.rounds is not None or options.size is not None
 
 
-def ends(*kernels: Kernel) -> str:
-    """Say how many children died after they had delivered."""
-    said = [
-        f"{kernel.name}: {kernel.died_at_exit} of {kernel.started} died at exit after delivering, "
-        f"{kernel.delivered_nothing} delivered nothing"
-        for kernel in kernels
-    ]
-    return f"Child processes: {'; '.join(said)}."
+def setting(measurement: Measurement, options: argparse.Namespace) -> Setting:
+    """Return how a measurement is run."""
+    size = measurement.small if options.small else measurement.size
+    return Setting(
+        measurement.rounds if options.rounds is None else options.rounds,
+        size if options.size is None else options.size,
+        options.seed,
+        options.peer,
+    )
+
+
+def in_process(measurement: Measurement, options: argparse.Namespace) -> Found:
+    """Run a measurement in a fresh process; raise NothingMeasured with its last words when it gives no rows."""
+    given = setting(measurement, options)
+    command = [sys.executable, __file__, measurement.name, "--as-json", "--rounds", str(given.rounds)]
+    command += ["--size", str(given.size), "--seed", str(given.seed)]
+    command += ["--peer", str(given.peer)] if given.peer else []
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment(), timeout=SECONDS, check=False)
+    try:
+        return Found.from_json(json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, KeyError, TypeError, ValueError):
+        raise NothingMeasured(f"{measurement.name} gave no rows (exit status {done.returncode})") from None
+
+
+def write(found: dict[str, Found], docs: Path) -> None:
+    """Rewrite the groups that were measured completely, and the sections of those that write one."""
+    for group, (title, words) in GROUPS.items():
+        names = [measurement.name for measurement in MEASUREMENTS if measurement.group == group]
+        if all(name in found for name in names):
+            cells = [row.cells() for name in names for row in found[name].rows]
+            parts = [f"## {title}", circumstances(), table(HEADER, cells), words.strip()]
+            write_section(docs / "benchmarks.md", HEADING, group, "\n\n".join(parts))
+            print(f"written: section {group} of benchmarks.md", file=sys.stderr)
+    for one in found.values():
+        if one.section:
+            write_section(docs / "reliability.md", RELIABILITY, one.section, one.body)
+            print(f"written: section {one.section} of reliability.md", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,18 @@
 """Measure what the sandbox adds to a command.
 
-    python benchmarks/sandbox.py [--rounds 15] [--json]
-
 The same command is run with and without the sandbox, in turns, by the code that runs the commands of `bash`: a
 project with a repository, the whole of what is looked at and mounted for every command, the supervisor, the end of all
-processes. The difference of the lower quartiles counts: what else the machine did at the time only ever adds. Finding
-out whether there is a sandbox, which is done once per process, is a separate row. Prints a table, or with --json one
-object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a target is missed, 2 when there is no sandbox to
-measure or a command fails.
+processes. Finding out whether there is a sandbox, which is done once per process, is a separate row.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from measured import lower_quartile, measuring, show
+from harness import Row, Setting, lower_quartile
 
 from amplifier_kit.guard.processes.output import Output
 from amplifier_kit.guard.processes.running_command import CommandSpec, run
@@ -39,7 +32,7 @@ def make_project(folder: Path) -> None:
 
 
 async def once(box: Sandbox, folder: Path) -> float:
-    """Return how long one command takes, in milliseconds; exit when it does not do what it should."""
+    """Return how long one command takes, in milliseconds; raise RuntimeError when it does not do what it should."""
     start = time.perf_counter()
     setup = await asyncio.to_thread(box.prepare, str(folder))
     output = Output(1000)
@@ -47,45 +40,34 @@ async def once(box: Sandbox, folder: Path) -> float:
     setup.release()
     taken = (time.perf_counter() - start) * 1000
     if outcome.returncode != 0 or output.shown().text != "ran\n":
-        print(f"the command failed: {outcome}, {output.shown().text}", file=sys.stderr)
-        sys.exit(2)
+        raise RuntimeError(f"the command failed: {outcome}, {output.shown().text}")
     return taken
 
 
-async def measure(rounds: int, folder: Path) -> list[dict[str, Any]]:
-    """Return the rows: what was measured, how long it took and its target."""
+async def in_turn(rounds: int, folder: Path) -> list[Row]:
+    """Return the rows of a project; raise RuntimeError where there is no sandbox to measure."""
     box, free = Sandbox(SandboxConfig(), folder), Sandbox(SandboxConfig(mode="off"), folder)
     start = time.perf_counter()
     status = await box.ready()
     trial = (time.perf_counter() - start) * 1000
     if not status.is_active:
-        print(box.summary(), file=sys.stderr)
-        sys.exit(2)
+        raise RuntimeError(box.summary())
     inside, outside = [], []
     for _ in range(rounds):
         outside.append(await once(free, folder))
         inside.append(await once(box, folder))
-    added = lower_quartile(inside) - lower_quartile(outside)
+    alone = lower_quartile(outside)
     return [
-        {
-            "what": f"the sandbox adds to a command ({lower_quartile(outside):.1f} ms without it)",
-            "ms": added,
-            "target_ms": TARGET_MS,
-            "met": added <= TARGET_MS,
-        },
-        {"what": "find out whether there is a sandbox, once per process", "ms": trial, "target_ms": None, "met": True},
+        Row(
+            f"the sandbox adds to a command ({alone:.1f} ms without it)", lower_quartile(inside) - alone, most=TARGET_MS
+        ),
+        Row("find out whether there is a sandbox, once per process", trial),
     ]
 
 
-def main() -> int:
-    """Measure, print, and return the exit status."""
-    options = measuring(__doc__, rounds=15).parse_args()
+def measure(setting: Setting) -> list[Row]:
+    """Return the rows."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         make_project(folder)
-        rows = asyncio.run(measure(options.rounds, folder))
-    return show(rows, as_json=options.json, digits=1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return asyncio.run(in_turn(setting.rounds, folder))

@@ -1,25 +1,16 @@
 """Measure what it costs to start a session from a session.
 
-    python benchmarks/spawn.py [--rounds 60] [--json]
-
-A child of a bundle that is in use anyway, with the usual tools and hooks and several agents, is compared with the same
-session started by itself, one after the other in one process: what the child takes longer is the price of starting it
-from another session (its plan, its budget, its place in the tree, its result on disk). The lower quartile of the rounds
-counts: what else the machine did at the time only ever adds.
-
-It also measures how long it takes to cancel a session whose children wait for their models or run commands: at once,
-until the last child has closed its log and the last command is gone; gracefully, from the end of the commands on. The
-best of three counts.
-
-Prints a table, or with --json one object `{"rows": [{"what", "ms", "target_ms", "met"}]}`; exits 1 when a
-target is missed.
+A child with the usual tools and hooks and several agents is compared with the same session started by itself, one after
+the other in one process: what it takes longer is the price of starting it from another session (its plan, its budget,
+its place in the tree, its result on disk). Then sessions are cancelled whose children wait for their models or run
+commands: at once, until the last child has closed its log and the last command is gone; gracefully, from the end of the
+commands on. The best of three counts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,10 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from document import ROOT
-from measured import lower_quartile, measuring, show
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from harness import Row, Setting, lower_quartile
 
 TARGET_MS = 3.0
 STOP_MS = 1000.0
@@ -159,25 +147,14 @@ async def stop_time(folder: Path, what: Stopping) -> float:
         return (time.perf_counter() - start) * 1000
 
 
-def measure(rounds: int) -> list[dict[str, Any]]:
+def measure(setting: Setting) -> list[Row]:
     """Return the rows: what starting a session from another one adds, and how long stopping many takes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
-        children, by_themselves = asyncio.run(times(folder, rounds))
-        stopping = {str(what): min(asyncio.run(stop_time(folder, what)) for _ in range(3)) for what in STOPPED}
+        children, by_themselves = asyncio.run(times(folder, setting.rounds))
+        stopping = {what: min(asyncio.run(stop_time(folder, what)) for _ in range(3)) for what in STOPPED}
     child, alone = lower_quartile(children), lower_quartile(by_themselves)
-    what = f"start a session from a session, beyond its own {alone:.1f} ms"
-    return [
-        {"what": what, "ms": max(0.0, child - alone), "target_ms": TARGET_MS, "met": child - alone <= TARGET_MS},
-        *({"what": what, "ms": ms, "target_ms": STOP_MS, "met": ms <= STOP_MS} for what, ms in stopping.items()),
-    ]
-
-
-def main() -> int:
-    """Measure, print, and return the exit status."""
-    options = measuring(__doc__, rounds=60).parse_args()
-    return show(measure(options.rounds), as_json=options.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    added = Row(
+        f"start a session from a session, beyond its own {alone:.1f} ms", max(0.0, child - alone), most=TARGET_MS
+    )
+    return [added, *(Row(str(what), ms, most=STOP_MS) for what, ms in stopping.items())]

@@ -1,48 +1,33 @@
 """Start very many sessions from one session, and watch what mixes and what grows.
 
-    python benchmarks/trees.py [--at-once 500] [--in-a-row 1000] [--batches 5] [--batch 200] [--no-document]
-
 First, children one after the other and in batches: afterwards there must be no more tasks and open files than before,
 and memory must not grow more than what the parent remembers of each child, as Python counts it and as the system does.
 Then many children at once in one process, each with its own tool call and one in ten stopped on the way: every one
-must have its own ledger, log, configuration and contributions, and every log must be closed. Exits 1 when any of this
-does not hold. Writes a section of docs/reliability.md.
+must have its own ledger, log, configuration and contributions, and every log must be closed.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
 import os
-import sys
 import tempfile
 import time
 import tracemalloc
-import types
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from document import ROOT, circumstances, table
-from exits import HEADING
-from long_session import resident
-from measured import report
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from document import circumstances, table
+from harness import Found, Row, Setting
+from plain_tools import Tool, add_module
+from workloads import resident_bytes
 
 #: What may stay in memory of each child: who it was and what it cost, as the parent tells it. By Python's own count,
 #: and by the system's, which has what was needed for as many at once as there were, and was not given back.
 KEPT_PER_CHILD = 1_500
 BYTES_PER_CHILD = 6_000
-#: Children that Python's count is taken of, after as many that it only watches: what is remembered up to a limit has to
-#: be allocated again while it watches before it counts. It takes time.
-COUNTED_BY_PYTHON = 300
-#: Children that are started before anything is counted: as many as it takes until all that is remembered up to a limit,
-#: such as the beginnings of log lines, has reached it.
-WARM_UP = 500
-
 PLAN: dict[str, Any] = {
     "session": {
         "orchestrator": {"module": "loop-basic"},
@@ -53,6 +38,21 @@ PLAN: dict[str, Any] = {
     "hooks": [{"module": "hooks-redaction"}, {"module": "hooks-logging"}],
     "agents": {"worker": {"description": "Works.", "instruction": "You work."}},
 }
+
+
+class Numbers(NamedTuple):
+    """How many children are started."""
+
+    at_once: int
+    in_a_row: int
+    batches: int
+    batch: int
+    #: Before anything is counted: as many as it takes until all that is remembered up to a limit, such as the
+    #: beginnings of log lines, has reached it.
+    warm_up: int
+    #: That Python's count is taken of, after as many that it only watches: what is remembered up to a limit has to be
+    #: allocated again while it watches before it counts. It takes time.
+    counted: int
 
 
 @dataclass
@@ -74,11 +74,8 @@ class Counted:
 
 def add_tool() -> None:
     """Register a module whose tool returns the identity and contributions of its session."""
-    from amplifier_testing.loop.fakes import PlainTool
 
-    module = types.ModuleType("amplifier_module_tool_telling")
-
-    async def mount(coordinator: Any, config: Any = None) -> dict[str, Any]:
+    def tools(coordinator: Any) -> dict[str, Tool]:
         mark = coordinator.config["session"]["metadata"].get("mark")
         coordinator.register_contributor("stress.marks", "mark", lambda: mark)
 
@@ -87,12 +84,9 @@ def add_tool() -> None:
             marks = await coordinator.collect_contributions("stress.marks")
             return json.dumps({"session": coordinator.session_id, "mark": mark, "marks": marks})
 
-        await coordinator.mount("tools", PlainTool("look", look, action="filesystem.read"))
-        return {"name": "tool-telling"}
+        return {"look": look}
 
-    mount.__module__ = module.__name__
-    module.mount = mount  # type: ignore[attr-defined]
-    sys.modules[module.__name__] = module
+    add_module("tool-telling", tools)
 
 
 def plan(folder: Path) -> dict[str, Any]:
@@ -103,7 +97,7 @@ def plan(folder: Path) -> dict[str, Any]:
     return {**PLAN, "providers": [{"module": "provider-mock", "config": {"scenario": str(script)}}]}
 
 
-async def run(folder: Path, options: argparse.Namespace) -> Counted:
+async def run(folder: Path, options: Numbers) -> Counted:
     """Start all children of one session."""
     from amplifier_foundation.children.capabilities import Spawner
     from amplifier_foundation.plan.prepared import Prepared
@@ -176,12 +170,12 @@ def check(counted: Counted, folder: Path, number: int, parent_id: str) -> None:
             wrong.append(f"{folder.name}: its tool saw {message['content']}")
 
 
-async def _growth(counted: Counted, spawn: Any, options: argparse.Namespace) -> float:
+async def _growth(counted: Counted, spawn: Any, options: Numbers) -> float:
     """Start children in a row and in batches; return how long one takes, in seconds."""
     started = time.monotonic()
-    for _ in range(WARM_UP):
+    for _ in range(options.warm_up):
         await spawn("worker", "Warm up.")
-    pace = (time.monotonic() - started) / max(1, WARM_UP)
+    pace = (time.monotonic() - started) / max(1, options.warm_up)
     # What as many children need at once is not given back to the system, and is used by the next ones.
     await asyncio.gather(*(spawn("worker", "Warm up.") for _ in range(options.batch)))
     before = _held()
@@ -200,55 +194,51 @@ async def _growth(counted: Counted, spawn: Any, options: argparse.Namespace) -> 
         counted.wrong.append(f"{counted.files} files were left open")
     if counted.bytes_per_child > BYTES_PER_CHILD:
         counted.wrong.append(f"the process has grown by {counted.bytes_per_child:.0f} bytes with each child")
-    counted.kept_per_child = await _kept(spawn)
+    counted.kept_per_child = await _kept(spawn, options.counted)
     if counted.kept_per_child > KEPT_PER_CHILD:
         counted.wrong.append(f"{counted.kept_per_child:.0f} bytes stay in memory of each child")
     return pace
 
 
-async def _kept(spawn: Any) -> float:
+async def _kept(spawn: Any, count: int) -> float:
     """Return how many bytes are kept of each child, as Python counts them."""
     tracemalloc.start()
     try:
         sizes = []
         for _ in range(2):
-            for _ in range(COUNTED_BY_PYTHON):
+            for _ in range(count):
                 await spawn("worker", "Go.")
             gc.collect()
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    return (sizes[1] - sizes[0]) / COUNTED_BY_PYTHON
+    return (sizes[1] - sizes[0]) / count
 
 
 def _held() -> tuple[int, int, int]:
     gc.collect()
-    return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), resident()
+    return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd")), resident_bytes()
 
 
 def describe(counted: Counted) -> str:
     """Return the section of the document."""
-    at_once = [
-        f"{counted.at_once:,}",
-        f"{counted.stopped:,}",
-        f"{counted.lines:,}",
-        f"{counted.seconds:.1f} s",
-        f"{len(counted.wrong)}",
-    ]
-    grown = [
-        f"{counted.in_a_row:,}",
-        f"{counted.in_batches:,}",
-        f"{counted.tasks}",
-        f"{counted.files}",
-        f"{max(0.0, counted.kept_per_child):,.0f} B",
-        f"{max(0.0, counted.bytes_per_child):,.0f} B",
-    ]
-    tables = [
-        table(["At once", "Stopped on the way", "Log lines", "Took", "Faults"], [at_once]),
-        table(
-            ["In a row", "In batches", "Tasks left", "Files left open", "Kept per child", "Process grew by"], [grown]
-        ),
-    ]
+    kept, grown = (f"{max(0.0, size):,.0f} B" for size in (counted.kept_per_child, counted.bytes_per_child))
+    at_once = {
+        "At once": f"{counted.at_once:,}",
+        "Stopped on the way": f"{counted.stopped:,}",
+        "Log lines": f"{counted.lines:,}",
+        "Took": f"{counted.seconds:.1f} s",
+        "Faults": f"{len(counted.wrong)}",
+    }
+    after = {
+        "In a row": f"{counted.in_a_row:,}",
+        "In batches": f"{counted.in_batches:,}",
+        "Tasks left": f"{counted.tasks}",
+        "Files left open": f"{counted.files}",
+        "Kept per child": kept,
+        "Process grew by": grown,
+    }
+    tables = [table(list(cells), [list(cells.values())]) for cells in (at_once, after)]
     words = (
         "Every child has a turn with a tool call. A fault would be: a ledger, log line, id, configuration or "
         "contribution of another child, a gap or an open end in a log, a task or file that is left, or more than "
@@ -256,27 +246,21 @@ def describe(counted: Counted) -> str:
         "Only the id and the cost of a finished child are kept: each child contributes to the channel `session.cost`, "
         "from which the cost of the whole session is summed, and a resumed child continues its own count. Growth "
         "beyond that is memory that children running at the same time needed; later children reuse it.\n"
-        "`python benchmarks/trees.py` counts again."
+        "`make bench-trees` counts again."
     )
     return "\n\n".join(["## Sessions started from one session", circumstances(), *tables, words])
 
 
-def main() -> int:
-    """Run, print, write, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--at-once", type=int, default=500)
-    parser.add_argument("--in-a-row", type=int, default=1000)
-    parser.add_argument("--batches", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=200)
-    parser.add_argument("--no-document", action="store_true", help="print only")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
-    options = parser.parse_args()
+def measure(setting: Setting) -> Found:
+    """Start `size` children at once, twice as many in a row, and as many again in five batches."""
     add_tool()
+    size = setting.size
+    numbers = Numbers(size, 2 * size, 5, max(1, 2 * size // 5), warm_up=size, counted=max(1, 3 * size // 5))
     with tempfile.TemporaryDirectory() as name:
-        counted = asyncio.run(run(Path(name).resolve(), options))
-    section = None if options.no_document else (options.output, HEADING, "trees")
-    return report(describe(counted), counted.wrong, section)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        counted = asyncio.run(run(Path(name).resolve(), numbers))
+    rows = [
+        Row(f"faults of {setting.size:,} children at once", len(counted.wrong), "faults", most=0),
+        Row("kept in memory of each child", max(0.0, counted.kept_per_child), "bytes", most=KEPT_PER_CHILD),
+        Row("growth of the process by each child", max(0.0, counted.bytes_per_child), "bytes", most=BYTES_PER_CHILD),
+    ]
+    return Found(rows, "trees", describe(counted), counted.wrong)

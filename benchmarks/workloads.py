@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
+import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+
+from amplifier_core import AmplifierSession, HookRegistry, HookResult, ModuleCoordinator
 
 # The modules of the sessions come from the scenarios that compare the kernels' behaviour. At the end of the search, so
 # that no import takes longer for it.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "amplifier-core" / "tests"))
 
-Report = dict[str, float]
+from compat.scenarios.module_factory import write_session_modules as write_session_modules
 
 #: how long a batch should take, whatever a repetition costs
 BATCH_SECONDS = 0.01
@@ -84,7 +88,6 @@ async def time_in_turn(works: list[Work], count: int | None, batches: int) -> li
 
 def make_handlers(number: int) -> list[Any]:
     """Make `number` distinct async handlers that let everything pass."""
-    from amplifier_core import HookResult
 
     def one() -> Any:
         async def handler(event: str, data: dict[str, Any]) -> HookResult:
@@ -97,8 +100,6 @@ def make_handlers(number: int) -> list[Any]:
 
 def make_emit(handlers: list[Any], payload: dict[str, Any]) -> Work:
     """Make the loop that emits one event after another to `handlers`."""
-    from amplifier_core import HookRegistry
-
     registry = HookRegistry()
     registry.set_default_fields(**DEFAULTS)
     for index, handler in enumerate(handlers):
@@ -170,41 +171,15 @@ def make_floor(handlers: list[Any], payload: dict[str, Any]) -> Work:
     return work
 
 
-async def measure_emit(number: int, payload: dict[str, Any], count: int | None, batches: int) -> Report:
-    """Time emit to `number` handlers, and the floor in the same process, batch by batch in turn."""
+async def emit(number: int, payload: dict[str, Any]) -> list[Work]:
+    """Emit to `number` handlers, beside the floor."""
     handlers = make_handlers(number)
     await check_emit(number, payload)
-    works = [make_emit(handlers, payload), make_floor(handlers, payload)]
-    emit, floor = await time_in_turn(works, count, batches)
-    return {"us": emit, "floor_us": floor}
+    return [make_emit(handlers, payload), make_floor(handlers, payload)]
 
 
-async def emit_1(count: int | None, batches: int, folder: Path) -> Report:
-    """Emit a small payload to one handler."""
-    return await measure_emit(1, PAYLOAD, count, batches)
-
-
-async def emit_20(count: int | None, batches: int, folder: Path) -> Report:
-    """Emit a small payload to twenty handlers."""
-    return await measure_emit(20, PAYLOAD, count, batches)
-
-
-async def emit_large(count: int | None, batches: int, folder: Path) -> Report:
-    """Emit 50 kB of messages to three handlers."""
-    return await measure_emit(3, large_payload(), count, batches)
-
-
-async def emit_messages(count: int | None, batches: int, folder: Path) -> Report:
-    """Emit 50 kB in some hundreds of short messages to three handlers."""
-    return await measure_emit(3, large_payload(sentences=1), count, batches)
-
-
-async def turn(count: int | None, batches: int, folder: Path) -> Report:
+async def turn(folder: Path) -> list[Work]:
     """Run turns whose orchestrator returns at once, in a session made by real module loading."""
-    from compat.scenarios.module_factory import write_session_modules
-
-    from amplifier_core import AmplifierSession
-
     session = AmplifierSession(write_session_modules(folder, tools=1))
     await session.initialize()
     insist(await session.execute("hello") == "done", "the orchestrator's answer did not come back")
@@ -213,17 +188,11 @@ async def turn(count: int | None, batches: int, folder: Path) -> Report:
         for _ in range(times):
             await session.execute("hello")
 
-    [taken] = await time_in_turn([work], count, batches)
-    await session.cleanup()
-    return {"us": taken}
+    return [work]
 
 
-async def session(count: int | None, batches: int, folder: Path) -> Report:
+async def session(folder: Path) -> list[Work]:
     """Create, initialise and clean up sessions with an orchestrator, a context, a provider and ten tools, warm."""
-    from compat.scenarios.module_factory import write_session_modules
-
-    from amplifier_core import AmplifierSession
-
     plan = write_session_modules(folder, tools=10)
     first = AmplifierSession(plan)
     await first.initialize()
@@ -236,14 +205,11 @@ async def session(count: int | None, batches: int, folder: Path) -> Report:
             await session.initialize()
             await session.cleanup()
 
-    [taken] = await time_in_turn([work], count, batches)
-    return {"us": taken}
+    return [work]
 
 
-async def capability(count: int | None, batches: int, folder: Path) -> Report:
+async def capability(folder: Path) -> list[Work]:
     """Register a capability and read it back."""
-    from amplifier_core import ModuleCoordinator
-
     coordinator = ModuleCoordinator()
     coordinator.register_capability("a", 1)
     insist(coordinator.get_capability("a") == 1, "the capability did not come back")
@@ -254,43 +220,31 @@ async def capability(count: int | None, batches: int, folder: Path) -> Report:
             register("a", number)
             read("a")
 
-    [taken] = await time_in_turn([work], count, batches)
-    return {"us": taken}
+    return [work]
 
 
-async def contributions(count: int | None, batches: int, folder: Path) -> Report:
+async def contributions(folder: Path) -> list[Work]:
     """Collect what ten contributors of a channel give."""
-    from amplifier_core import ModuleCoordinator
-
     coordinator = ModuleCoordinator()
     for number in range(10):
-        coordinator.register_contributor("events", f"module-{number}", lambda number=number: [f"module:{number}"])
+        coordinator.register_contributor("events", f"module-{number}", lambda number=number: [f"module:{number}"])  # type: ignore[misc]
     insist(len(await coordinator.collect_contributions("events")) == 10, "not every contributor was asked")
 
     async def work(times: int) -> None:
         for _ in range(times):
             await coordinator.collect_contributions("events")
 
-    [taken] = await time_in_turn([work], count, batches)
-    return {"us": taken}
+    return [work]
 
 
 def resident_bytes() -> int:
     """Return the memory this process holds, native allocations included."""
-    import os
-
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-async def memory(count: int | None, batches: int, folder: Path) -> Report:
-    """Hold `count` (300) initialised, idle sessions and divide what the process grew by; `batches` is ignored."""
-    import gc
-
-    from compat.scenarios.module_factory import write_session_modules
-
-    from amplifier_core import AmplifierSession
-
+async def memory(folder: Path, number: int) -> float:
+    """Hold initialised, idle sessions and divide the bytes that the process grew by."""
     plan = write_session_modules(folder, tools=10)
 
     async def live() -> AmplifierSession:
@@ -301,41 +255,45 @@ async def memory(count: int | None, batches: int, folder: Path) -> Report:
     held = [await live() for _ in range(20)]
     gc.collect()
     before = resident_bytes()
-    number = count or 300
     held += [await live() for _ in range(number)]
     gc.collect()
     grown = resident_bytes() - before
     for session in held:
         await session.cleanup()
-    return {"bytes": grown / number}
+    return grown / number
 
 
-Workload = Callable[[int | None, int, Path], Coroutine[Any, Any, Report]]
-
-WORKLOADS: dict[str, Workload] = {
-    "emit_1": emit_1,
-    "emit_20": emit_20,
-    "emit_large": emit_large,
-    "emit_messages": emit_messages,
+WORKLOADS: dict[str, Callable[[Path], Awaitable[list[Work]]]] = {
+    "emit_1": lambda _: emit(1, PAYLOAD),
+    "emit_20": lambda _: emit(20, PAYLOAD),
+    "emit_large": lambda _: emit(3, large_payload()),
+    "emit_messages": lambda _: emit(3, large_payload(sentences=1)),
     "turn": turn,
     "session": session,
     "capability": capability,
     "contributions": contributions,
-    "memory": memory,
 }
+
+
+async def report(options: argparse.Namespace) -> dict[str, float]:
+    """Run a workload and return what it reports."""
+    if options.name == "memory":
+        return {"bytes": await memory(options.folder, options.count or 300)}
+    works = await WORKLOADS[options.name](options.folder)
+    taken = await time_in_turn(works, options.count, options.batches)
+    return dict(zip(("us", "floor_us"), taken, strict=False))
 
 
 def main() -> None:
     """Run the workload named on the command line and print its report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=list(WORKLOADS))
+    parser.add_argument("name", choices=[*WORKLOADS, "memory"])
     parser.add_argument("--folder", type=Path, required=True, help="an empty folder for the modules of the session")
     parser.add_argument("--count", type=int, help="repetitions in a batch (as many as fill it), or sessions held (300)")
     parser.add_argument("--batches", type=int, default=40, help="batches; their lower quartile counts")
     options = parser.parse_args()
     sys.path.insert(0, str(options.folder))
-    report = asyncio.run(WORKLOADS[options.name](options.count, options.batches, options.folder))
-    print(json.dumps(report), flush=True)
+    print(json.dumps(asyncio.run(report(options))), flush=True)
 
 
 if __name__ == "__main__":

@@ -147,6 +147,7 @@ def project(tmp_path: Path, popen: Callable[..., subprocess.Popen[str]]) -> Proj
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Import modules of the benchmarks, which are scripts and belong to no package."""
+    """Import modules of the benchmarks and of the search for secrets, which belong to no package."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "planted"))
     return importlib.import_module

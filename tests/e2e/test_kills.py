@@ -16,17 +16,17 @@ KILLS = 20
 @pytest.mark.system
 def test_a_killed_run_leaves_every_line_it_wrote(load: Callable[[str], ModuleType]) -> None:
     """Killed at any moment: no line is lost or cut but the last, the log can be reopened, the next run works."""
-    run_kills = load("run_kills")
+    kills, kill_run = load("kills"), load("kill_run")
     with ThreadPoolExecutor(2) as pool:
-        parts = list(pool.map(run_kills.kill_many, [KILLS // 2] * 2, [11, 12]))
-    found = [one for part in parts for one in part]
-    assert [one.violations for one in found] == [[]] * KILLS
-    assert any(one.lines for one in found)
+        parts = list(pool.map(kills.play, [kill_run.Runs] * 2, [KILLS // 2] * 2, [11, 12]))
+    assert [part.faults for part in parts] == [[], []]
+    assert sum(part.counts["kills"] for part in parts) == KILLS
+    assert any(part.counts["lines"] for part in parts)
 
 
 def test_a_lost_line_is_noticed(load: Callable[[str], ModuleType], tmp_path: Path) -> None:
-    """The check can fail: a log with a gap, a missing blob or fewer lines than were seen is a violation."""
-    run_kills = load("run_kills")
+    """The check can fail: a log with a gap, a missing blob or fewer lines than were seen is a fault."""
+    kills, kill_run = load("kills"), load("kill_run")
     folder = tmp_path / "session"
     with SessionLog(folder) as log:
         for number in range(5):
@@ -34,9 +34,9 @@ def test_a_lost_line_is_noticed(load: Callable[[str], ModuleType], tmp_path: Pat
     lines = (folder / "events.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "events.jsonl").write_bytes(b"".join(lines[:2] + lines[3:]))
     shutil.rmtree(folder / "blobs")
-    found = run_kills.Found()
-    run_kills.inspect(folder, 5, found)
-    said = "\n".join(found.violations)
+    tally = kills.Tally()
+    kill_run.inspect(folder, 5, tally)
+    said = "\n".join(tally.faults)
     assert "numbers have gaps" in said
     assert "5 lines were seen, 4 are left" in said
     assert "names what is not there" in said

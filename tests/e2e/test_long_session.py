@@ -8,21 +8,21 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "long_session.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "run.py"
 
 
 @pytest.mark.system
-def test_nothing_grows_faster_than_the_conversation() -> None:
+def test_nothing_grows_faster_than_the_conversation(tmp_path: Path) -> None:
     """Over 200 turns the log and the transcript grow evenly, and memory by the conversation alone."""
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--turns", "200", "--no-document"],
+        [sys.executable, str(SCRIPT), "long-session", "--size", "200", "--write", "--docs", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=550,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("\n| 200 |") == 1
+    assert (tmp_path / "reliability.md").read_text().count("\n| 200 |") == 1
 
 
 def test_growth_is_noticed(load: Callable[[str], ModuleType]) -> None:

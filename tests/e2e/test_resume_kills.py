@@ -23,27 +23,26 @@ LOST: dict[str, Any] = {**RESULT, "content": "lost", "metadata": {"synthetic": T
 @pytest.mark.system
 def test_a_killed_session_is_resumed_with_all_it_had(load: Callable[[str], ModuleType]) -> None:
     """Killed at any moment, also while it is resumed: nothing is forgotten, all calls are paired, the turn works."""
-    resume_kills = load("resume_kills")
+    kills, kill_resume = load("kills"), load("kill_resume")
     with ThreadPoolExecutor(2) as pool:
-        parts = list(pool.map(resume_kills.kill_many, [KILLS // 2] * 2, [21, 22]))
-    found = [one for part in parts for one in part]
-    assert [one.violations for one in found] == [[]] * len(found)
-    assert sum(one.kills for one in found) >= KILLS
-    assert any(one.messages for one in found)
+        parts = list(pool.map(kills.play, [kill_resume.ResumedRuns] * 2, [KILLS // 2] * 2, [21, 22]))
+    assert [part.faults for part in parts] == [[], []]
+    assert sum(part.counts["kills"] for part in parts) >= KILLS
+    assert any(part.counts["messages"] for part in parts)
 
 
 def test_what_is_forgotten_is_noticed(load: Callable[[str], ModuleType]) -> None:
-    """The check can fail: a lost message, prompt, result or pairing is a violation, and a whole conversation none."""
-    resume_kills = load("resume_kills")
-    seen = resume_kills.Seen([json.dumps(message).encode() for message in (USER, CALL)], ["go"], ["c"])
+    """The check can fail: a lost message, prompt, result or pairing is a fault, and a whole conversation none."""
+    kills, kill_resume = load("kills"), load("kill_resume")
+    seen = kill_resume.Seen([json.dumps(message).encode() for message in (USER, CALL)], ["go"], ["c"])
 
-    def violations(*messages: dict[str, Any]) -> str:
-        found = resume_kills.Found()
-        resume_kills.check(list(messages), seen, found, "then")
-        return "\n".join(found.violations)
+    def faults(*messages: dict[str, Any]) -> str:
+        tally = kills.Tally()
+        kill_resume.check(list(messages), seen, tally, "then")
+        return "\n".join(tally.faults)
 
-    assert violations(USER, CALL, RESULT) == ""
-    assert "does not begin with them" in violations(USER)
-    assert "prompts are forgotten" in violations(CALL, RESULT)
-    assert "call c was done, and its result is 'lost'" in violations(USER, CALL, LOST)
-    assert "missing_result" in violations(USER, CALL)
+    assert faults(USER, CALL, RESULT) == ""
+    assert "does not begin with them" in faults(USER)
+    assert "prompts are forgotten" in faults(CALL, RESULT)
+    assert "call c was done, and its result is 'lost'" in faults(USER, CALL, LOST)
+    assert "missing_result" in faults(USER, CALL)

@@ -1,9 +1,7 @@
 """Many sessions started from one, at once and one after the other, and trees that are killed."""
 
-import argparse
 import asyncio
 import json
-import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +20,7 @@ def trees(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) ->
     name = "amplifier_module_tool_telling"
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
     program.add_tool()
-    monkeypatch.setattr(program, "WARM_UP", 10)
     # Too few to tell what is kept of each: only the program itself starts enough.
-    monkeypatch.setattr(program, "COUNTED_BY_PYTHON", 5)
     monkeypatch.setattr(program, "KEPT_PER_CHILD", 1_000_000)
     monkeypatch.setattr(program, "BYTES_PER_CHILD", 10_000_000)
     return program
@@ -33,7 +29,7 @@ def trees(load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.system
 def test_children_at_once_mix_nothing_up_and_leave_nothing_behind(trees: ModuleType, tmp_path: Path) -> None:
     """Some of them stopped on the way: no ledger, log, configuration or contribution of another, no task, no file."""
-    options = argparse.Namespace(at_once=30, in_a_row=5, batches=1, batch=10)
+    options = trees.Numbers(at_once=30, in_a_row=5, batches=1, batch=10, warm_up=10, counted=5)
     counted = asyncio.run(trees.run(tmp_path, options))
     assert counted.wrong == []
     assert counted.at_once == 30
@@ -44,7 +40,7 @@ def test_children_at_once_mix_nothing_up_and_leave_nothing_behind(trees: ModuleT
 @pytest.mark.system
 def test_what_is_mixed_up_is_noticed(trees: ModuleType, tmp_path: Path) -> None:
     """The check can fail: a child that is looked at as another one is wrong in its ledger, its notes and its tool."""
-    options = argparse.Namespace(at_once=2, in_a_row=0, batches=0, batch=0)
+    options = trees.Numbers(at_once=2, in_a_row=0, batches=0, batch=0, warm_up=10, counted=5)
     asyncio.run(trees.run(tmp_path, options))
     folders = {path.parent for path in tmp_path.rglob("metadata.json")}
     child = next(path for path in folders if _mark(path) == 1)
@@ -61,22 +57,18 @@ def _mark(folder: Path) -> Any:
 
 
 @pytest.mark.system
-def test_a_killed_tree_goes_on_where_it_was(load: Callable[[str], ModuleType], tmp_path: Path) -> None:
+def test_a_killed_tree_goes_on_where_it_was(load: Callable[[str], ModuleType]) -> None:
     """Killed at any moment: what was finished is not done again, and every call gets its answer."""
-    tree_kills = load("tree_kills")
-    chance, found = random.Random(7), tree_kills.Found()
-    for number in range(KILLS):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        tree_kills.kill_one(folder, chance, found)
-    assert found.violations == []
-    assert found.kills == KILLS
-    assert f"| {KILLS} |" in tree_kills.describe(found)
+    kills, kill_tree = load("kills"), load("kill_tree")
+    tally = kills.play(kill_tree.Trees, KILLS, 7)
+    assert tally.faults == []
+    assert tally.counts["kills"] == KILLS
+    assert f"| {KILLS} |" in kills.describe(kill_tree.Trees, tally, 7)
 
 
 def test_a_finished_child_that_runs_again_is_noticed(load: Callable[[str], ModuleType], tmp_path: Path) -> None:
     """The check can fail."""
-    tree_kills = load("tree_kills")
+    kills, kill_tree = load("kills"), load("kill_tree")
     folder = tmp_path / "x_child1"
     folder.mkdir()
     line = {
@@ -88,7 +80,7 @@ def test_a_finished_child_that_runs_again_is_noticed(load: Callable[[str], Modul
     }
     (folder / "events.jsonl").write_text(json.dumps(line) + "\n")
     (folder / "transcript.jsonl").write_text('{"role": "user", "content": "Go."}\n')
-    found = tree_kills.Found()
-    tree_kills.check(tmp_path, {"x_child1"}, {"x_child1": 0}, found)
-    assert any("run again" in violation for violation in found.violations)
-    assert any("not done" in violation for violation in found.violations)
+    tally = kills.Tally()
+    kill_tree.check(tmp_path, {"x_child1"}, {"x_child1": 0}, tally)
+    assert any("run again" in fault for fault in tally.faults)
+    assert any("not done" in fault for fault in tally.faults)

@@ -1,8 +1,6 @@
 """Every tool call has exactly one result, in its place: checked, and repaired."""
 
 import copy
-import importlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from amplifier_kit.engine.pairing import (
     tool_result,
 )
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+from . import pairing_histories
 
 Message = dict[str, Any]
 
@@ -202,18 +200,14 @@ def test_an_id_used_again_keeps_each_result_with_its_call() -> None:
     assert repaired.messages[3] == result("a_2", "2")
 
 
-def test_3000_generated_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_3000_generated_histories() -> None:
     """Of 3,000 generated histories, half of them left by the engine itself, none breaks a rule."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    script = importlib.import_module("pairing_histories")
-    kinds, broken = script.check(3000, seed=7)
+    kinds, broken = pairing_histories.check(3000, seed=7)
     assert kinds.total() == 3000
     assert broken == []
 
 
 def test_the_script_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A repair that loses something is a broken rule, so the test above can fail."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    script = importlib.import_module("pairing_histories")
-    monkeypatch.setattr(script, "repair_pairing", lambda messages: repair_pairing(messages[:-1]))
-    assert script.broken_rules([user(), assistant("a"), result("a"), user()])
+    monkeypatch.setattr(pairing_histories, "repair_pairing", lambda messages: repair_pairing(messages[:-1]))
+    assert pairing_histories.broken_rules([user(), assistant("a"), result("a"), user()])

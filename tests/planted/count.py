@@ -1,6 +1,8 @@
 """Plant forty secrets in a session, run it, and look for them in every file of the home; write docs/reliability.md.
 
-    python benchmarks/planted_secrets.py [--seed N] [--output FILE]
+    python -m planted.count [--seed N] [--output FILE]
+
+run in the folder above this one; `make bench-secrets` does it.
 
 The secrets are in the environment, the config, prompts, tool inputs and outputs, errors, URLs and answers. The session
 has a log, a transcript, metadata and a recording, all below one home. Tools and the model must get every secret as it
@@ -21,10 +23,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from document import ROOT, circumstances, table, write_section
-from exits import HEADING
-from home_search import search
-from plants import Garden, Plant, plant
+from .home_search import search
+from .plants import Garden, Plant, plant
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "benchmarks"))
+
+from document import RELIABILITY, circumstances, table, write_section  # noqa: E402
 
 SESSION = "garden"
 #: What must be there for the count to mean anything.
@@ -219,8 +224,9 @@ def child(folder: Path, seed: int) -> dict[str, Any]:
     environ |= garden.environ
     environ |= {"HOME": str(folder / "user"), "AMPLIFIER_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
     environ |= {"GARDEN_OUTPUTS": str(folder / "outputs.json"), "GARDEN_SEEN": str(folder / "seen.jsonl")}
-    command = [sys.executable, __file__, "--play", str(folder), "--seed", str(seed)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=100, check=False)
+    command = [sys.executable, "-m", "planted.count", "--play", str(folder), "--seed", str(seed)]
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=tests, env=environ, capture_output=True, text=True, timeout=100, check=False)
     if done.returncode:
         raise RuntimeError(f"the session failed: {done.stderr[-3000:]}")
     counted: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -271,7 +277,7 @@ applications do. {counted["files"]} files below its home ({counted["bytes"]:,} b
 streamed piece, blobs, transcripts, metadata, a recording) hold {counted["masks"]} masks. Tools and the model got the
 secrets as they are. A second run of the session saw {counted["resumed_masks"]} masks and {counted["resumed_leaks"]}
 secrets, and said that secrets are masked: {"yes" if counted["said_so"] else "no"}.
-`benchmarks/planted_secrets.py` counts again.
+`make bench-secrets` counts again.
 """
 
 
@@ -289,7 +295,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         counted = child(Path(folder), seed)
     print(json.dumps({"seed": seed, **counted}, indent=2))
-    write_section(options.output, HEADING, "secrets", report(counted, plant(seed)))
+    write_section(options.output, RELIABILITY, "secrets", report(counted, plant(seed)))
     return 0 if holds(counted) else 1
 
 

@@ -1,6 +1,6 @@
 """Generate histories of tool calls, broken in every way we know of, and look for one that cannot be made sound.
 
-    python benchmarks/pairing_histories.py [--count 100000] [--seed 1] [--output FILE]
+    python amplifier-kit/tests/engine/pairing_histories.py [--count 100000] [--seed 1] [--output FILE]
 
 Two sources, half each. *Ledgers*: the messages of made-up turns with parallel calls, cut short anywhere (a crash), with
 results lost, doubled, moved or answered under a wrong id, ids used again, and a child's messages written into its
@@ -22,14 +22,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from document import ROOT, circumstances, table, write_section
-from exits import HEADING
-
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.model_call import LoopMemory
 from amplifier_kit.engine.loop.turn import Turn
 from amplifier_kit.engine.pairing import check_pairing, repair_pairing, tool_call_ids
 from amplifier_testing.loop.fakes import LoopRig, PlainTool, call, say
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.append(str(ROOT / "benchmarks"))
+
+from document import RELIABILITY, circumstances, table, write_section  # noqa: E402
 
 History = list[dict[str, Any]]
 
@@ -145,7 +147,8 @@ class Generator:
         names = [*rig.tools, "unknown"]
         answers: list[Any] = []
         for _ in range(self._chance.randint(0, 3)):
-            calls = [(self._call_id(), self._chance.choice(names), {}) for _ in range(self._chance.randint(1, 4))]
+            count = self._chance.randint(1, 4)
+            calls: list[Any] = [(self._call_id(), self._chance.choice(names), {}) for _ in range(count)]
             answers.append(call(*calls, text=self._chance.choice(["", "let me see"])))
         rig.provider.answers = [*answers, say("done")]
         rig.coordinator.register_policy("some", lambda action, _: "deny" if action == "tool.forbidden" else None)
@@ -314,9 +317,9 @@ def main() -> int:
 {table(["History", "Checked"], [*rows, ["all", f"{kinds.total():,}"], ["broken rules", str(len(broken))]])}
 
 Every history, repaired as before a model call, is sound; what was sound stays as it is; nothing said is lost.
-`benchmarks/pairing_histories.py` makes and checks them again.
+`make bench-histories` makes and checks them again.
 """
-    write_section(options.output, HEADING, "pairing", body)
+    write_section(options.output, RELIABILITY, "pairing", body)
     return 1 if broken else 0
 
 

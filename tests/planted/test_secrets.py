@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -11,21 +10,15 @@ from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-
-
-@pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import modules of the benchmarks, which are scripts and belong to no package."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module
+from . import count, plants
 
 
 def test_forty_planted_secrets_stay_out_of_every_file(tmp_path: Path) -> None:
     """Forty secrets reach tools and model intact, and no file of the home; a second run sees masks and says so."""
     output = tmp_path / "reliability.md"
-    command = [sys.executable, str(BENCHMARKS / "planted_secrets.py"), "--seed", "1", "--output", str(output)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    command = [sys.executable, "-m", "planted.count", "--seed", "1", "--output", str(output)]
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=tests, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     counted = json.loads(done.stdout)
     assert (counted["planted"], counted["intact"], counted["leaks"]) == (40, 40, [])
@@ -33,22 +26,20 @@ def test_forty_planted_secrets_stay_out_of_every_file(tmp_path: Path) -> None:
     assert "| all | 40 |  | 40 | 0 |" in output.read_text(encoding="utf-8")
 
 
-def test_a_leak_would_be_found(load: Any, tmp_path: Path) -> None:
+def test_a_leak_would_be_found(tmp_path: Path) -> None:
     """The count can fail: a secret in any file is found, plain, escaped, quoted or encoded."""
-    plants, counting = load("plants"), load("planted_secrets")
     garden = plants.plant(2)
-    assert counting.leaks(garden, tmp_path) == []
+    assert count.leaks(garden, tmp_path) == []
     for number, one in enumerate(garden.plants):
         (tmp_path / "deep").mkdir(exist_ok=True)
         for index, trace in enumerate(one.traces):
             (tmp_path / "deep" / f"{number}-{index}").write_bytes(b"before " + trace + b" after")
-    found = {one for one, _ in counting.leaks(garden, tmp_path)}
+    found = {one for one, _ in count.leaks(garden, tmp_path)}
     assert found == set(garden.plants)
 
 
-def test_secrets_are_made_anew_from_a_seed(load: Any) -> None:
+def test_secrets_are_made_anew_from_a_seed() -> None:
     """The same seed makes the same secrets, another seed others, and no two are the same."""
-    plants = load("plants")
     first, again, other = (plants.plant(seed).plants for seed in (3, 3, 4))
     assert first == again
     assert not {one.secret for one in first} & {one.secret for one in other}
@@ -56,19 +47,18 @@ def test_secrets_are_made_anew_from_a_seed(load: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [{"intact": 39}, {"leaks": [["a", "b", "c"]]}, {"said_so": False}, {"names": []}])
-def test_one_thing_wrong_is_enough(load: Any, change: dict[str, Any]) -> None:
+def test_one_thing_wrong_is_enough(change: dict[str, Any]) -> None:
     """The count only holds when everything does."""
-    counting = load("planted_secrets")
     good = {
         "planted": 40,
         "intact": 40,
         "leaks": [],
         "resumed_leaks": 0,
         "leaky_diagnostics": 0,
-        "names": sorted(counting.WRITTEN),
+        "names": sorted(count.WRITTEN),
         "masks": 1,
         "resumed_masks": 1,
         "said_so": True,
     }
-    assert counting.holds(good)
-    assert not counting.holds({**good, **change})
+    assert count.holds(good)
+    assert not count.holds({**good, **change})

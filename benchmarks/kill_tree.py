@@ -1,36 +1,26 @@
-"""Kill trees of sessions at random moments, take each up again, and write a section of docs/reliability.md.
+"""A tree of sessions, killed and resumed: what a child had finished is not done again, every call gets its answer.
 
-    python benchmarks/tree_kills.py [--kills 200] [--seed 1] [--no-document] [--output FILE]
-
-A session starts six children at once, one of which starts two more; each calls a tool or two. The process is
-killed with SIGKILL at a moment that chance picks. Then the root is resumed in another process, the same calls are made
-again, as an engine does that replays a turn, and the root has another turn. What a child had finished before the kill
-must not be done again, every call must get the right answer, and every log must be without gaps and closed. Exits 1
-when any of this does not hold.
+A session starts six children at once, one of which starts two more; each calls a tool or two. After the kill the root
+is resumed in another process, the same calls are made again, as an engine does that replays a turn, and the root has
+another turn. Every log must be without gaps and closed.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import types
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from document import ROOT, circumstances, table
-from exits import HEADING
-from measured import report
-
-sys.path[:0] = [str(module) for module in sorted((ROOT / "modules").iterdir())]
+from children import environment
+from kills import Tally
+from plain_tools import Tool, add_module
 
 CHILDREN = 6
 ROOT_ID = "00000000-0000-4000-8000-000000000000"
@@ -38,40 +28,22 @@ ROOT_ID = "00000000-0000-4000-8000-000000000000"
 SPAN = 1.5
 
 
-@dataclass
-class Found:
-    """What became of the trees."""
-
-    kills: int = 0
-    finished: int = 0
-    cut_off: int = 0
-    not_begun: int = 0
-    violations: list[str] = field(default_factory=list)
-
-
 def add_tool() -> None:
     """Make a module known with a tool that delegates, and one that takes a little time."""
-    from amplifier_testing.loop.fakes import PlainTool
 
-    module = types.ModuleType("amplifier_module_tool_tree")
+    async def work(given: dict[str, Any]) -> str:
+        await asyncio.sleep(given["seconds"])
+        return "worked"
 
-    async def mount(coordinator: Any, config: Any = None) -> dict[str, Any]:
+    def tools(coordinator: Any) -> dict[str, Tool]:
         async def call(given: dict[str, Any]) -> str:
             spawn = coordinator.get_capability("session.spawn")
             result = await spawn(agent_name=given["agent"], instruction=f"{given['agent']}, go.")
             return str(result["output"])
 
-        async def work(given: dict[str, Any]) -> str:
-            await asyncio.sleep(given["seconds"])
-            return "worked"
+        return {"call": call, "work": work}
 
-        await coordinator.mount("tools", PlainTool("call", call, action="filesystem.read"))
-        await coordinator.mount("tools", PlainTool("work", work, action="filesystem.read"))
-        return {"name": "tool-tree"}
-
-    mount.__module__ = module.__name__
-    module.mount = mount  # type: ignore[attr-defined]
-    sys.modules[module.__name__] = module
+    add_module("tool-tree", tools)
 
 
 def plan(folder: Path, *, is_resumed: bool) -> dict[str, Any]:
@@ -138,34 +110,65 @@ def requests_by_session(place: Path) -> dict[str, int]:
     }
 
 
-def kill_one(folder: Path, chance: random.Random, found: Found) -> None:
+class Trees:
+    """Trees of sessions, each in its own home."""
+
+    title: ClassVar = "trees of sessions"
+    words: ClassVar = (
+        "A session, six children and two grandchildren in one process, killed at any moment; the root is resumed and "
+        "the same calls are made again. A fault would be: a finished child that is run again, a call without its "
+        "answer, a child that is not finished in the end, a gap or an open end in a log.\n"
+        "`make bench-trees` counts again."
+    )
+    shown: ClassVar = {
+        "not_begun": "Before anything began",
+        "finished": "Children finished by then",
+        "cut_off": "Cut off and taken up",
+    }
+    at_once: ClassVar = 1
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def kill(self, chance: random.Random, tally: Tally) -> None:
+        """Kill one tree in a folder of its own."""
+        with tempfile.TemporaryDirectory(dir=self._folder) as name:
+            kill_one(Path(name), chance, tally)
+
+    def finish(self, tally: Tally) -> None:
+        """Do nothing: every tree has been looked at."""
+
+
+def kill_one(folder: Path, chance: random.Random, tally: Tally) -> None:
     """Run a tree, kill it, take it up, and look at what there is."""
     from amplifier_foundation.paths import Home
 
-    command = [sys.executable, __file__, "--play", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    command, environ = [sys.executable, __file__, str(folder)], environment()
+    environ.pop("AMPLIFIER_HOME", None)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environ)
     assert process.stdout is not None
     process.stdout.readline()
     time.sleep(chance.uniform(0, SPAN))
     process.send_signal(signal.SIGKILL)
     process.communicate()
     place = Home(folder / "home").sessions(folder)
-    found.kills += 1
+    tally.counts["kills"] += 1
     if not (place / ROOT_ID / "metadata.json").is_file():
-        found.not_begun += 1
+        tally.counts["not_begun"] += 1
         return
     done = {path.name for path in place.iterdir() if _is_done(path)}
     before = requests_by_session(place)
-    found.finished += len(done)
-    found.cut_off += len(before) - len(done) - 1
-    resumed = subprocess.run([*command, "--resumed"], capture_output=True, text=True, timeout=120, check=False)
+    tally.counts.update(finished=len(done), cut_off=len(before) - len(done) - 1)
+    resumed = subprocess.run(
+        [*command, "resumed"], capture_output=True, text=True, timeout=120, env=environ, check=False
+    )
     if resumed.returncode != 0:
-        found.violations.append(f"the tree could not be taken up: {resumed.stderr[-500:]}")
+        tally.faults.append(f"the tree could not be taken up: {resumed.stderr[-500:]}")
         return
     answers = json.loads(resumed.stdout.splitlines()[-1])
     if answers != [f"child{number} is done." for number in range(CHILDREN)]:
-        found.violations.append(f"the calls were answered by {answers}")
-    check(place, done, before, found)
+        tally.faults.append(f"the calls were answered by {answers}")
+    check(place, done, before, tally)
 
 
 def _is_done(folder: Path) -> bool:
@@ -176,66 +179,30 @@ def _is_done(folder: Path) -> bool:
     return any(result["status"] == "success" for result in results.values())
 
 
-def check(place: Path, done: set[str], before: dict[str, int], found: Found) -> None:
+def check(place: Path, done: set[str], before: dict[str, int], tally: Tally) -> None:
     """Look at a tree that was taken up."""
     from amplifier_kit.log.reader import read_log
 
     after = requests_by_session(place)
     for name in done:
         if after[name] != before[name]:
-            found.violations.append(f"{name} was finished, and was run again")
+            tally.faults.append(f"{name} was finished, and was run again")
     if len(after) > CHILDREN + 2 + 1:
-        found.violations.append(f"{len(after)} sessions, more than the tree has: {sorted(after)}")
+        tally.faults.append(f"{len(after)} sessions, more than the tree has: {sorted(after)}")
     for folder in place.iterdir():
         lines = list(read_log(folder, on_torn=lambda torn: None))
         numbers = [line.record["seq"] for line in lines]
         if numbers != sorted(set(numbers)) or (numbers and numbers[-1] - numbers[0] > len(numbers)):
-            found.violations.append(f"{folder.name}: a gap in its log")
+            tally.faults.append(f"{folder.name}: a gap in its log")
         if "_inner" in folder.name:
             continue  # grandchildren that were cut off are not resumed
         # One that had answered when it was killed is not run again, and so has no end in its log.
         is_run_again = after[folder.name] != before.get(folder.name)
         if is_run_again and [line.event for line in lines[-1:]] != ["session:end"]:
-            found.violations.append(f"{folder.name}: its log is not closed")
+            tally.faults.append(f"{folder.name}: its log is not closed")
         if not _is_done(folder) and folder.name != ROOT_ID:
-            found.violations.append(f"{folder.name} is not done")
-
-
-def describe(found: Found) -> str:
-    """Return the section of the document."""
-    row = [found.kills, found.not_begun, found.finished, found.cut_off, len(found.violations)]
-    header = ["Kills", "Before anything began", "Children finished by then", "Cut off and taken up", "Violations"]
-    words = (
-        "A session, six children and two grandchildren in one process, killed with SIGKILL at any moment; the root is "
-        "resumed and the same calls are made again. A violation would be: a finished child that is run again, a call "
-        "without its answer, a child that is not finished in the end, a gap or an open end in a log.\n"
-        "`python benchmarks/tree_kills.py` counts again."
-    )
-    title = "## Trees of sessions, killed at random moments and taken up"
-    return "\n\n".join([title, circumstances(), table(header, [[f"{cell:,}" for cell in row]]), words])
-
-
-def main() -> int:
-    """Kill, print, write, and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--no-document", action="store_true", help="print only")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "reliability.md")
-    parser.add_argument("--play", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--resumed", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    os.environ.pop("AMPLIFIER_HOME", None)
-    if options.play is not None:
-        asyncio.run(play(options.play, is_resumed=options.resumed))
-        return 0
-    chance, found = random.Random(options.seed), Found()
-    for _ in range(options.kills):
-        with tempfile.TemporaryDirectory() as name:
-            kill_one(Path(name).resolve(), chance, found)
-    section = None if options.no_document else (options.output, HEADING, "tree-kills")
-    return report(describe(found), found.violations, section)
+            tally.faults.append(f"{folder.name} is not done")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    asyncio.run(play(Path(sys.argv[1]), is_resumed=sys.argv[2:] == ["resumed"]))

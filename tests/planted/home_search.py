@@ -1,6 +1,6 @@
 """Search every file below a folder for secrets: as they are, in the forms a program gives them, and compressed.
 
-Used by `planted_secrets.py` and by the tests that look through a whole home.
+Used by `count.py` and by the tests that look through a whole home.
 """
 
 from __future__ import annotations
