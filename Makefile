@@ -71,7 +71,7 @@ $(MODEL)/.ready: constraints.txt | $(BIN)/python
 	@touch $@
 
 OTHER_USER_TESTS := amplifier-kit/tests/guard/sandbox modules/tool-bash/tests/test_sandbox.py \
-	modules/tool-mcp/tests/test_sandbox.py amplifier-digital-twin/tests/crossing
+	modules/tool-mcp/tests/test_sandbox.py amplifier-digital-twin/tests/test_quick_check.py
 # Where PYTHONDONTWRITEBYTECODE is set, every worker and every process of a test would compile the sources again.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE AMPLIFIER_TEST_MODEL=$(CURDIR)/$(MODEL) $(BIN)/python -m pytest
 
@@ -88,7 +88,7 @@ test-system-ci: $(VENV)/.ready system ## run the part of the system lane that CI
 	$(PYTEST) -n 2 -k "clone or killed_run" tests/e2e/test_install.py tests/e2e/test_kills.py
 	$(BIN)/amplifier-digital-twin check fresh-machine --var REPO=. > /dev/null
 
-twin: $(VENV)/.ready system ## prove the whole stack in universes: installs, runs, upgrades, hostile modules
+twin: $(VENV)/.ready system ## prove the whole stack in containers: installs, runs, upgrades, hostile modules
 	@for profile in $(TWIN_PROFILES); do \
 		echo "== $$profile" >&2; \
 		$(BIN)/amplifier-digital-twin check $$profile --var REPO=. || exit $$?; \

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_digital_twin.profile.load import load
+from amplifier_digital_twin.profile.load import load, locate, shipped_names
 from amplifier_digital_twin.profile.model import Profile
-from amplifier_digital_twin.profile.shipped import shipped, shipped_names
 
 ROOT = Path(__file__).resolve().parent.parent
-HOSTILE = shipped("hostile-module").with_suffix("")
+HOSTILE = locate("hostile-module").with_suffix("")
 
 
 def _profile(name: str, **more: str) -> Profile:

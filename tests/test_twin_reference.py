@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_digital_twin.cli import exec as exec_command
-from amplifier_digital_twin.cli import tree
-from amplifier_digital_twin.cli.interruption import _NUMBERS, Interrupted
-from amplifier_digital_twin.embedded import crossing
-from amplifier_digital_twin.main import main as program
+from amplifier_digital_twin.cli import commands
+from amplifier_digital_twin.cli import main as tree
+from amplifier_digital_twin.cli.main import SIGNALS, Interrupted
+from amplifier_digital_twin.cli.main import main as program
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SOURCES = sorted((ROOT / "amplifier-digital-twin" / "amplifier_digital_twin").rglob("*.py"))
-#: Where faults begin that are told with a code: of TwinError, and of what is inside a universe and tells its keeper.
-ROOTS = {"TwinError", "CrossingError"}
+#: Where faults begin that are told with a code: TwinError.
+ROOTS = {"TwinError"}
 HEADING = "## The digital twin"
 
 
@@ -166,7 +165,7 @@ def test_every_error_code_of_the_digital_twin_is_documented() -> None:
     codes = [(path, Codes(tree, errors)) for path, tree in trees]
     assert [f"{path.name}:{line}" for path, each in codes for line in each.unknown] == []
     known = {code for _, each in codes for code in each.found}
-    assert len(known) > 80
+    assert len(known) > 40
     rows = re.findall(r"^\| `([a-z_]+)` \|", _section(), flags=re.MULTILINE)
     assert sorted(rows) == sorted(known)
 
@@ -182,8 +181,8 @@ def test_every_exit_code_of_the_digital_twin_is_documented() -> None:
     text = (DOCS / "digital-twin-cli.md").read_text(encoding="utf-8")
     table = text.partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     rows = {int(code) for code in re.findall(r"^\| (\d+) \|", table, flags=re.MULTILINE)}
-    general = {tree.PASS, tree.FAIL, tree.ERROR, *(Interrupted(number).exit_code for number in _NUMBERS)}
-    streamed = {exec_command._TIMED_OUT, exec_command._NOT_RUN, crossing._NOT_EXECUTABLE, crossing._NOT_FOUND}
+    general = {tree.PASS, tree.FAIL, tree.ERROR, *(Interrupted(number).exit_code for number in SIGNALS)}
+    streamed = {commands.TIMED_OUT, commands.NOT_RUN, commands.NOT_EXECUTABLE, commands.NOT_FOUND}
     assert rows == general | streamed
 
 

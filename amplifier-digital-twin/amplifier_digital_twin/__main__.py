@@ -1,6 +1,6 @@
 """Run as `python -m amplifier_digital_twin`."""
 
-from amplifier_digital_twin.program import run
+from amplifier_digital_twin.cli.main import main
 
 if __name__ == "__main__":
-    run()
+    main()

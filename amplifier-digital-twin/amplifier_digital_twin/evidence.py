@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tarfile
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_digital_twin.engines.engine import Engine, absolute, matches, tar_script
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.recorder import MASK
+from amplifier_digital_twin.files import members_of
+from amplifier_digital_twin.log import MASK, SHORTEST_SECRET
+from amplifier_digital_twin.profile.model import User
 from amplifier_kit.guard.private_files import masked, replace_unmasked
 
 if TYPE_CHECKING:
-    import tarfile
-
-    from amplifier_digital_twin.backends.twin import Twin
-    from amplifier_digital_twin.checks.outcome import Outcome
-    from amplifier_digital_twin.profile.model import User
+    from amplifier_digital_twin.checks.run import Outcome
 
 #: How much one file keeps (its end: that is where the reason of a failure stands), and all artifacts together.
 MAX_FILE: Final = 16 * 1024 * 1024
 MAX_ARTIFACTS: Final = 128 * 1024 * 1024
 MAX_FILES: Final = 10_000
-#: Shorter values would be found in innocent text.
-_SHORTEST_SECRET: Final = 6
-_SPOOLED: Final = 16 * 1024 * 1024
 
 
 class Evidence:
@@ -85,83 +83,57 @@ class Evidence:
         self.add_bytes(name, content)
         return True
 
-    async def collect(self, twin: Twin, artifacts: Sequence[str], user: User) -> dict[str, Any]:
-        """Pull files out of a twin into `artifacts/`; what was left out, and why, is in the result and on disk.
+    def collect(self, engine: Engine, container: str, user: User, artifacts: Sequence[str]) -> None:
+        """Copy files out of a universe into `artifacts/`; what was left out, and why, is in `artifacts.json`.
 
-        Never raises for what the twin does: it may be gone, or hostile.
+        Never raises for what the universe does: it may be gone, or hostile.
         """
-        import asyncio
-
         kept: list[dict[str, Any]] = []
         left_out: list[dict[str, str]] = []
         budget = MAX_ARTIFACTS
         for pattern in artifacts:
-            with tempfile.SpooledTemporaryFile(max_size=_SPOOLED) as spool:
-                archive = cast("BinaryIO", spool)
+            wanted = absolute(pattern, user.home)
+            with tempfile.TemporaryFile() as archive:
                 try:
-                    await twin.get([pattern], user, archive, budget)
+                    engine.copy_out(container, tar_script([pattern], user.home), user.uid, archive, budget * 2)
                     archive.seek(0)
-                    budget -= await asyncio.to_thread(self._unpack, archive, budget, kept, left_out)
+                    for path, member, content in members_of(archive):
+                        if member.isdir() or not matches(wanted, path):
+                            continue
+                        reason = _objection(member, budget, len(kept))
+                        if not reason and content is not None:
+                            budget -= member.size
+                            reason = self._keep(path, content.read(), kept)
+                        if reason and len(left_out) < MAX_FILES:
+                            left_out.append({"path": _printable(path), "reason": reason})
                 except (TwinError, OSError) as error:
                     left_out.append({"path": pattern, "reason": str(error)})
-        summary = {"files": kept, "left_out": left_out}
-        self.add_json("artifacts.json", summary)
-        return summary
+        self.add_json("artifacts.json", {"files": kept, "left_out": left_out})
 
-    def _unpack(
-        self, archive: BinaryIO, budget: int, kept: list[dict[str, Any]], left_out: list[dict[str, str]]
-    ) -> int:
-        """Write the files of an archive; return how many bytes they had."""
-        import tarfile
-
-        used = 0
-        try:
-            with tarfile.open(fileobj=archive, mode="r:") as members:
-                for member in members:
-                    if member.isdir():
-                        continue
-                    reason = _objection(member, budget - used, len(kept))
-                    if not reason:
-                        used += member.size
-                        reason = self._unpack_file(members, member, kept)
-                    if reason and len(left_out) < MAX_FILES:
-                        left_out.append({"path": _printable(member.name), "reason": reason})
-        except (tarfile.TarError, EOFError, ValueError) as error:
-            left_out.append({"path": "", "reason": f"what came out of the twin is no archive: {error}"})
-        return used
-
-    def _unpack_file(self, members: tarfile.TarFile, member: tarfile.TarInfo, kept: list[dict[str, Any]]) -> str:
-        import hashlib
-
-        file = members.extractfile(member)
-        content = file.read() if file is not None else b""
+    def _keep(self, path: str, content: bytes, kept: list[dict[str, Any]]) -> str:
+        """Write one artifact; return why it could not be kept."""
         masked = self.mask(content)
+        name = os.fsdecode(self.mask(os.fsencode(path.lstrip("/"))))
         try:
-            name = self.mask(os.fsencode(member.name))
-            self._write(self._place("artifacts/" + os.fsdecode(name)), masked)
+            self._write(self._place("artifacts/" + name), masked)
         except (TwinError, OSError) as error:
             return str(error)
-        kept.append(
-            {
-                "path": _printable(os.fsdecode(name)),
-                "bytes": len(content),
-                "sha256": hashlib.sha256(masked).hexdigest(),
-                "masked": masked != content,
-            }
-        )
+        digest = hashlib.sha256(masked).hexdigest()
+        record = {"path": _printable(name), "bytes": len(content), "sha256": digest, "masked": masked != content}
+        kept.append(record)
         return ""
 
     def write_verdict(self, outcomes: Sequence[Outcome], **about: Any) -> dict[str, Any]:
         """Write `verdict.json`, the last thing to be written, and return what is in it."""
-        from amplifier_digital_twin.checks.outcome import verdict
-
-        record: dict[str, Any] = {
-            "verdict": verdict(outcomes),
-            "reason": _summary(outcomes),
-            **about,
-            "checks": [outcome.record() for outcome in outcomes],
-        }
-        record = self.masked(record)
+        is_passed = bool(outcomes) and all(outcome.is_ok for outcome in outcomes)
+        record: dict[str, Any] = self.masked(
+            {
+                "verdict": "pass" if is_passed else "fail",
+                "reason": _summary(outcomes),
+                **about,
+                "checks": [outcome.record() for outcome in outcomes],
+            }
+        )
         self.add_json("verdict.json", record)
         return record
 
@@ -185,7 +157,7 @@ def _needles(secrets: Iterable[str]) -> list[bytes]:
 
     found: set[bytes] = set()
     for value in secrets:
-        if len(value) >= _SHORTEST_SECRET:
+        if len(value) >= SHORTEST_SECRET:
             raw = value.encode("utf-8", "surrogateescape")
             found.add(raw)
             found.add(base64.b64encode(raw))
@@ -195,11 +167,11 @@ def _needles(secrets: Iterable[str]) -> list[bytes]:
 
 
 def _objection(member: tarfile.TarInfo, left: int, files: int) -> str:
-    """Return why an entry is not kept; nothing when it is."""
+    """Return why an entry is not kept; empty when it is."""
     if member.issym() or member.islnk():
         return f"it is a link to {_printable(member.linkname)!r}"
     if not member.isreg():
-        return "it is no file"
+        return "it is not a plain file"
     if files >= MAX_FILES:
         return f"there are more than {MAX_FILES} files"
     return f"all artifacts together are larger than {MAX_ARTIFACTS:,} bytes" if member.size > left else ""

@@ -1,115 +1,114 @@
-"""Wait until a universe is ready, by the signs that its profile names."""
+"""Whether services inside a universe answer: signs of readiness, and requests made from outside."""
 
 from __future__ import annotations
 
-import asyncio
+import http.client
+import io
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
-from amplifier_digital_twin.backends.twin import Run, Sockets, Twin
-from amplifier_digital_twin.checks.http import check_http
-from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.profile.model import Readiness, User
+from amplifier_digital_twin.profile.model import HttpProbe, Readiness
 
+if TYPE_CHECKING:
+    from amplifier_digital_twin.universe import Universe
+
+MAX_BODY: Final = 4 * 1024 * 1024
 #: How long a single look may take, where the sign's own time is not shorter.
 _LOOK: Final = 10.0
+_INSIDE: Final = ("localhost", "127.0.0.1")
 
 
-async def wait_ready(
-    items: Sequence[Readiness],
-    twin: Twin,
-    environment: Callable[[User], Mapping[str, str]],
-    user: User,
-    once: bool = False,
-    sockets: Sockets | None = None,
-) -> list[dict[str, Any]]:
-    """Look at all signs at the same time until each is there or its time is up; `once`: look a single time.
+class Answer(NamedTuple):
+    """The answer of an HTTP server."""
 
-    Returns for each `{name, ready, reason, attempts, seconds}`, in their order. `sockets` are opened, and closed again,
-    when none are given.
-    """
-    if not items:
-        return []
-    own = None
-    if sockets is None and any(item.command is None for item in items):
-        try:
-            own = sockets = await twin.sockets()
-        except TwinError as error:
-            return [_result(item, f"{error}", 0, 0.0) for item in items]
-    try:
-        look = _Look(twin, environment, user, sockets)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_wait(item, look, once)) for item in items]
-        return [task.result() for task in tasks]
-    finally:
-        if own is not None:
-            await own.close()
+    status: int
+    body: bytes
 
 
-async def _wait(item: Readiness, look: _Look, once: bool) -> dict[str, Any]:
+def wait_ready(universe: Universe, items: Sequence[Readiness], *, once: bool) -> list[dict[str, Any]]:
+    """Look at signs one after the other until each is there or its time is up; `once`: look a single time."""
+    return [_wait(universe, item, once) for item in items]
+
+
+def _wait(universe: Universe, item: Readiness, once: bool) -> dict[str, Any]:
     begin = time.monotonic()
     attempts = 0
     while True:
         attempts += 1
         left = item.timeout - (time.monotonic() - begin)
-        problem = await look.at(item, max(min(left, _LOOK), 0.05))
+        problem = _problem(universe, item, max(min(left, _LOOK), 0.1))
         spent = time.monotonic() - begin
-        is_last = once or attempts == item.retries or spent + item.interval >= item.timeout or not look.twin.is_running
-        if not problem or is_last:
-            return _result(item, problem, attempts, spent)
-        await asyncio.sleep(item.interval)
+        if not problem or once or attempts == item.retries or spent + item.interval >= item.timeout:
+            times = {"attempts": attempts, "seconds": round(spent, 3)}
+            return {"name": item.name, "ready": not problem, "reason": problem, **times}
+        universe.time_left()
+        time.sleep(item.interval)
 
 
-class _Look:
-    """One look at a sign."""
-
-    def __init__(
-        self,
-        twin: Twin,
-        environment: Callable[[User], Mapping[str, str]],
-        user: User,
-        sockets: Sockets | None,
-    ) -> None:
-        self.twin = twin
-        self._environment = environment
-        self._user = user
-        self._sockets = sockets
-
-    async def at(self, item: Readiness, timeout: float) -> str:
-        """Return why the sign is not there; nothing when it is."""
-        try:
-            if item.command is not None:
-                return await self._command(item.command, timeout)
-            assert self._sockets is not None
-            if item.http is not None:
-                return (await check_http(item.http, self._sockets, timeout))[0]
-            assert item.tcp is not None
-            (await self._sockets.connect("127.0.0.1", item.tcp, timeout)).close()
-        except OSError as error:
-            return f"port {item.tcp}: {error.strerror or error}"
-        except TwinError as error:
-            return str(error)
-        return ""
-
-    async def _command(self, command: str, timeout: float) -> str:
-        run = Run(
-            ["/bin/sh", "-c", command], self._environment(self._user), self._user, self._user.home, timeout=timeout
-        )
-        finished = await self.twin.run(run)
-        if finished.is_timed_out:
-            return f"the command was not done after {timeout:g} s"
-        if finished.exit_code == 0:
-            return ""
-        words = (finished.stderr or finished.stdout)[-300:].decode("utf-8", "replace").strip()
-        return f"the command's exit code is {finished.exit_code}" + (f": {words}" if words else "")
+def _problem(universe: Universe, item: Readiness, timeout: float) -> str:
+    """Return why a sign is missing; empty when it is there."""
+    if item.http is not None:
+        return probe_http(universe, item.http, timeout)[0]
+    if item.tcp is not None:
+        done = universe.run(["socat", "-u", "OPEN:/dev/null", f"TCP:127.0.0.1:{item.tcp}"], timeout=timeout)
+        return "" if done.exit_code == 0 else f"nothing listens on port {item.tcp}"
+    assert item.command is not None
+    done = universe.run(item.command, timeout=timeout)
+    if done.is_timed_out:
+        return f"the command was not done after {timeout:g} s"
+    words = (done.stderr or done.stdout)[-300:].decode("utf-8", "replace").strip()
+    return f"the command's exit code is {done.exit_code}: {words}" if done.exit_code else ""
 
 
-def _result(item: Readiness, problem: str, attempts: int, seconds: float) -> dict[str, Any]:
-    return {
-        "name": item.name,
-        "ready": not problem,
-        "reason": problem,
-        "attempts": attempts,
-        "seconds": round(seconds, 3),
-    }
+def probe_http(universe: Universe, probe: HttpProbe, timeout: float) -> tuple[str, Answer | None]:
+    """Ask a server inside, and return why its answer is not the expected one (empty when it is), and the answer."""
+    from amplifier_digital_twin.checks.json_part import difference
+
+    answer = _get(universe, probe.url, timeout)
+    if answer is None:
+        return f"{probe.url}: no answer", None
+    if probe.expect_status is None and not 200 <= answer.status < 300:
+        return f"{probe.url}: the status is {answer.status}, not a success", answer
+    if probe.expect_status is not None and answer.status != probe.expect_status:
+        return f"{probe.url}: the status is {answer.status}, not {probe.expect_status}", answer
+    if probe.expect_text is not None and probe.expect_text not in answer.body.decode("utf-8", "replace"):
+        return f"{probe.url}: the answer does not contain {probe.expect_text!r}", answer
+    if probe.expect_json is None:
+        return "", answer
+    try:
+        found = difference(probe.expect_json, json.loads(answer.body))
+    except (ValueError, RecursionError):
+        found = "the answer is not JSON"
+    return (f"{probe.url}: {found}" if found else ""), answer
+
+
+def _get(universe: Universe, url: str, timeout: float) -> Answer | None:
+    """Make one GET request through a command inside; None without an answer of HTTP."""
+    parts = urlsplit(url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    address = f"127.0.0.1:{parts.port or 80}"
+    if parts.hostname not in _INSIDE:
+        # Other hosts are asked through the universe's proxy, as programs inside would.
+        path, address = f"http://{parts.netloc}{path}", "127.0.0.1:8080"
+    request = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: */*\r\nConnection: close\r\n\r\n".encode()
+    argv = ["socat", f"-t{timeout:g}", "-", f"TCP:{address}"]
+    done = universe.run(argv, timeout=timeout, stdin=request)
+    try:
+        response = http.client.HTTPResponse(_Received(done.stdout))  # type: ignore[arg-type]  # all it does is makefile
+        response.begin()
+        return Answer(response.status, response.read(MAX_BODY))
+    except (http.client.HTTPException, OSError):
+        return None
+
+
+class _Received:
+    """The part of a socket that reading a response needs."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        return io.BytesIO(self._data)

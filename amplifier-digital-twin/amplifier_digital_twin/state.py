@@ -1,182 +1,315 @@
-"""What is known of a universe on disk: enough to find it, to reach it, and to remove what a crash left of it."""
+"""What is on disk about universes: who holds one, until when, and what must be removed when its holder is gone."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import secrets
+import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.holder import Holder
-from amplifier_digital_twin.value import Value
-from amplifier_kit.guard.private_files import replace_file
+from amplifier_digital_twin.services.config import ProcessIdentity
+from amplifier_foundation.errors import did_you_mean
+from amplifier_foundation.files import FileBusyError, locked, make_private, replace_file
 
-Phase = Literal["starting", "launching", "ready", "failed", "destroying"]
+Phase = Literal["launching", "ready", "checking", "failed", "destroying"]
 
-_SCHEMA: Final = 1
-
-
-class TwinPlace(NamedTuple):
-    """A twin that exists or is about to: what its backend needs to remove it."""
-
-    backend: str
-    id: str
-    folder: Path
+_SCHEMA: Final = 2
+_PREFIX: Final = "dtu-"
+_IDENTIFIER: Final = re.compile(r"dtu-[0-9a-f]{8}")
+#: Fit for a host name and a container's name, too.
+_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
+#: A socket's path has at most 107 bytes.
+_LONGEST_SOCKETS: Final = 90
 
 
-class State(Value):
+def boot_id() -> str:
+    """Return the id of the machine's current boot: process numbers mean nothing beyond it."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def check_name(name: str) -> str:
+    """Return a name that a user chose; raise TwinError for one that is unfit or looks like an identifier."""
+    if not _NAME.fullmatch(name) or name.startswith(_PREFIX):
+        raise TwinError(
+            "name_invalid",
+            f"invalid name {name!r} for a universe or snapshot",
+            f"use up to 40 lower-case letters, digits and dashes, not starting with a dash or {_PREFIX!r}",
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class State:
     """One universe, as it was when this was written."""
 
     id: str
     name: str | None
     profile: str
-    #: Absolute path of the profile's file.
     profile_path: str
     #: User of the host to whom it belongs.
     owner: int
-    #: Who keeps it: the program that starts it, then its keeper.
-    holder: Holder
+    #: The launching process at first; the container's first process once the universe is ready.
+    holder: ProcessIdentity
+    boot: str
     #: Seconds since the epoch.
     created: float
     lease_until: float
-    phase: Phase = "starting"
-    backend: str | None = None
-    #: Ports of the host: label or container port → host port.
-    ports: tuple[dict[str, Any], ...] = ()
-    #: Every twin, written before it is made.
-    twins: tuple[TwinPlace, ...] = ()
+    phase: Phase = "launching"
+    engine: str = ""
+    #: Processes of the host that serve the universe: they end with it, or are ended.
+    processes: tuple[ProcessIdentity, ...] = ()
+    ports: tuple[Mapping[str, Any], ...] = ()
+    snapshots: tuple[str, ...] = ()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its holder runs and its lease is not over."""
+        return self.boot == boot_id() and self.holder.is_running() and time.time() < self.lease_until
 
     def record(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {
-            "schema": _SCHEMA,
-            **asdict(self),
-            "holder": self.holder.record(),
-            "ports": list(self.ports),
-            "twins": [{"backend": twin.backend, "id": twin.id, "folder": str(twin.folder)} for twin in self.twins],
-        }
+        identities = {"holder": self.holder.model_dump(), "processes": [each.model_dump() for each in self.processes]}
+        return {"schema": _SCHEMA, **asdict(self), **identities}
 
     @classmethod
-    def from_record(cls, value: Mapping[str, Any]) -> State:
-        """Return what `record` wrote; raises KeyError, TypeError, ValueError for anything else."""
+    def parse(cls, value: Mapping[str, Any]) -> State:
+        """Return what `record` wrote; raises KeyError, TypeError or ValueError for anything else."""
         if value["schema"] != _SCHEMA:
             raise ValueError(f"schema {value['schema']!r} is not {_SCHEMA}")
+        known = {key: item for key, item in value.items() if key != "schema"}
         return cls(
-            id=str(value["id"]),
-            name=value["name"],
-            profile=str(value["profile"]),
-            profile_path=str(value["profile_path"]),
-            owner=int(value["owner"]),
-            holder=Holder.from_record(value["holder"]),
-            created=float(value["created"]),
-            lease_until=float(value["lease_until"]),
-            phase=value["phase"],
-            backend=value["backend"],
-            ports=tuple(value["ports"]),
-            twins=tuple(TwinPlace(twin["backend"], twin["id"], Path(twin["folder"])) for twin in value["twins"]),
+            **{
+                **known,
+                "holder": ProcessIdentity.model_validate(value["holder"]),
+                "processes": tuple(ProcessIdentity.model_validate(item) for item in value["processes"]),
+                "ports": tuple(value["ports"]),
+                "snapshots": tuple(value["snapshots"]),
+            }
         )
 
 
-class Place(Value):
-    """The folder of one universe, and the files in it that have a meaning for others."""
+@dataclass(frozen=True)
+class Folder:
+    """The directory of one universe."""
 
-    folder: Path
+    path: Path
 
     @property
     def state_file(self) -> Path:
-        """Return where the state is."""
-        return self.folder / "state.json"
-
-    @property
-    def request(self) -> Path:
-        """Return where the request is that the keeper fulfils."""
-        return self.folder / "request.json"
-
-    @property
-    def socket(self) -> Path:
-        """Return where the keeper listens."""
-        return self.folder / "control.sock"
+        """The state."""
+        return self.path / "state.json"
 
     @property
     def log(self) -> Path:
-        """Return the universe's own log."""
-        return self.folder / "log.jsonl"
+        """The universe's own log."""
+        return self.path / "log.jsonl"
 
     @property
-    def decisions(self) -> Path:
-        """Return the log of what the services let through and refused."""
-        return self.folder / "decisions.jsonl"
+    def requests(self) -> Path:
+        """The log of what the services were asked for, and what they refused."""
+        return self.path / "requests.jsonl"
 
     @property
-    def keeper_log(self) -> Path:
-        """Return what the keeper writes to its standard streams."""
-        return self.folder / "keeper.log"
+    def services_log(self) -> Path:
+        """The standard streams of the processes that serve it."""
+        return self.path / "services.log"
 
     @property
-    def lock(self) -> Path:
-        """Return the file that whoever keeps or removes the universe locks."""
-        return self.folder / "lock"
+    def services_config(self) -> Path:
+        """What the service process is told."""
+        return self.path / "services.json"
 
     @property
-    def cache(self) -> Path:
-        """Return the folder that all universes of this home share."""
-        return self.folder.parent.parent / "cache"
+    def sockets(self) -> Path:
+        """The directory that is mounted inside; in the temporary directory where its path would be too long."""
+        inside = self.path / "run"
+        if len(os.fsencode(inside)) <= _LONGEST_SOCKETS:
+            return inside
+        return Path(f"/tmp/amplifier-twin-{os.geteuid()}-{self.path.name}")
 
     def read(self) -> State:
-        """Return the state; raise TwinError when there is none or it cannot be understood."""
+        """Return the state; raise TwinError when there is none, or it is invalid."""
         try:
-            return State.from_record(json.loads(self.state_file.read_bytes()))
+            return State.parse(json.loads(self.state_file.read_bytes()))
         except FileNotFoundError as error:
             raise TwinError(
                 "universe_gone",
-                f"{self.folder}: there is no universe here (any more)",
-                "`amplifier-digital-twin list` shows those that are there",
+                f"{self.path}: no universe here",
+                "`amplifier-digital-twin list` shows those that exist",
             ) from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise TwinError(
                 "state_invalid",
-                f"{self.state_file}: cannot be read as the state of a universe: {type(error).__name__}: {error}",
-                "what it would prove is unknown, so nothing is touched: look at the folder and remove it by hand",
+                f"{self.state_file}: not the state of a universe: {type(error).__name__}: {error}",
+                "nothing is touched: look at the directory and remove it yourself",
             ) from error
 
-    def write(self, state: State) -> None:
-        """Put a state in place of the one before, on the disk when this returns."""
-        replace_file(self.state_file, json.dumps(state.record(), indent=1).encode(), is_forced=True)
-
-    def update(self, **changes: Any) -> State:
-        """Change some fields of the state; only the holder may do that. Returns the new state."""
-        state = replace(self.read(), **changes)
-        self.write(state)
+    def write(self, state: State) -> State:
+        """Replace the state."""
+        replace_file(self.state_file, json.dumps(state.record(), indent=1).encode())
         return state
 
-    def add_twin(self, backend: str, identifier: str, folder: Path) -> None:
-        """Write down a twin that is about to be made, so that it is removed even if nobody is left to do so."""
-        state = self.read()
-        twin = TwinPlace(backend, identifier, folder)
-        if twin not in state.twins:
-            self.write(replace(state, backend=state.backend or backend, twins=(*state.twins, twin)))
-
-    def remove_twin(self, identifier: str) -> None:
-        """Forget a twin that has been removed."""
-        state = self.read()
-        self.write(replace(state, twins=tuple(twin for twin in state.twins if twin.id != identifier)))
+    def update(self, **changes: Any) -> State:
+        """Change some fields of the state; only its holder does that."""
+        return self.write(replace(self.read(), **changes))
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Hold the lock of the universe while the block runs, and yield True; yield False when another process does."""
-        import fcntl
-
-        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        """Hold the universe's lock while the block runs, and yield True; yield False when another process does."""
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
+            with locked(self.path / "lock", timeout=0):
                 yield True
-        finally:
-            os.close(descriptor)
+        except FileBusyError:
+            yield False
+
+
+@dataclass(frozen=True)
+class Found:
+    """A universe and its directory."""
+
+    folder: Folder
+    state: State
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether state and directories belong to the current user."""
+        return self.state.owner == os.geteuid() and not self.foreign_reason
+
+    @property
+    def foreign_reason(self) -> str:
+        """Why its directory, or one above it, may not be the current user's alone; empty when it is."""
+        for path in (self.folder.path.parent.parent, self.folder.path.parent, self.folder.path):
+            status = path.lstat()
+            if not stat.S_ISDIR(status.st_mode):
+                return f"{path} is not a directory"
+            if status.st_uid != os.geteuid():
+                return f"{path} belongs to user {status.st_uid}"
+            if status.st_mode & 0o022:
+                return f"{path} can be written to by other users"
+        return ""
+
+
+@dataclass(frozen=True)
+class Home:
+    """The directory `<amplifier home>/digital-twin`."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str] | None = None) -> Home:
+        """Return the user's."""
+        from amplifier_foundation.paths import amplifier_home
+
+        return cls(amplifier_home(environ) / "digital-twin")
+
+    @property
+    def universes(self) -> Path:
+        """One directory per universe."""
+        return self.path / "universes"
+
+    @property
+    def cache(self) -> Path:
+        """Base systems, snapshots of provisioned universes, wheels, downloads; may be deleted while nothing runs."""
+        return self.path / "cache"
+
+    @property
+    def evidence(self) -> Path:
+        """Evidence for which no other place was named."""
+        return self.path / "evidence"
+
+    def create(self, *, name: str | None, profile: str, profile_path: Path, lease: float) -> Found:
+        """Make the directory of a new universe, held by this process; raise TwinError when the name is taken."""
+        if name is not None:
+            check_name(name)
+        make_private(self.universes)
+        with locked(self.universes / ".lock"):
+            for found in self.find_all()[0] if name is not None else ():
+                if found.state.name == name:
+                    remedy = (
+                        f"choose another name, or `amplifier-digital-twin destroy {name}`"
+                        if found.state.is_alive
+                        else "`amplifier-digital-twin prune --mine` removes it"
+                    )
+                    raise TwinError("name_taken", f"a universe is named {name!r} already: {found.state.id}", remedy)
+            identifier = f"{_PREFIX}{secrets.token_hex(4)}"
+            now = time.time()
+            state = State(
+                id=identifier,
+                name=name,
+                profile=profile,
+                profile_path=str(profile_path),
+                owner=os.geteuid(),
+                holder=ProcessIdentity.of(os.getpid()),
+                boot=boot_id(),
+                created=now,
+                lease_until=now + lease,
+            )
+            # A directory gets its name with its state in it: a crash leaves nothing that cannot be judged.
+            fresh = Folder(self.universes / f".new-{identifier}")
+            fresh.path.mkdir(mode=0o700)
+            fresh.write(state)
+            folder = Folder(self.universes / identifier)
+            fresh.path.rename(folder.path)
+        return Found(folder, state)
+
+    def find_all(self) -> tuple[list[Found], dict[Path, TwinError]]:
+        """Return all universes, the oldest first, and the directories whose state is invalid."""
+        universes: list[Found] = []
+        faults: dict[Path, TwinError] = {}
+        for path in sorted(self.universes.iterdir()) if self.universes.is_dir() else ():
+            if _IDENTIFIER.fullmatch(path.name) and Folder(path).state_file.exists():
+                try:
+                    universes.append(Found(Folder(path), Folder(path).read()))
+                except TwinError as error:
+                    if path.exists():  # else it was removed just now
+                        faults[path] = error
+        universes.sort(key=lambda found: (found.state.created, found.state.id))
+        return universes, faults
+
+    def unfinished(self) -> list[Path]:
+        """Return directories that are no universe: of a creation or removal that was killed, or without a state.
+
+        A universe gets its name with its state in it. One without was made again by a process that served a universe
+        and was still at work when that was removed.
+        """
+        if not self.universes.is_dir():
+            return []
+        with locked(self.universes / ".lock"):
+            nameless = [*self.universes.glob(".new-*"), *self.universes.glob(".old-*")]
+            return nameless + [path for path in self.universes.glob("dtu-*") if not Folder(path).state_file.exists()]
+
+    def find(self, given: str) -> Found:
+        """Return the universe that a user named: an identifier, its unique start, or a name. Raises TwinError."""
+        universes, faults = self.find_all()
+        if (self.universes / given) in faults:
+            raise faults[self.universes / given]
+        named = [found for found in universes if given in (found.state.id, found.state.name)]
+        started = [
+            found
+            for found in universes
+            if given and (found.state.id.startswith(given) or found.state.id.removeprefix(_PREFIX).startswith(given))
+        ]
+        matching = named or started
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            ids = ", ".join(found.state.id for found in matching)
+            raise TwinError("universe_ambiguous", f"{given!r} could be: {ids}", "type more of the identifier")
+        known = [text for found in universes for text in (found.state.name, found.state.id) if text]
+        hint = did_you_mean(given, known) if known else "there are no universes"
+        raise TwinError("universe_unknown", f"no universe {given!r}: {hint}", "`amplifier-digital-twin list` shows all")
+
+
+def timestamp(seconds: float) -> str:
+    """Return a time as text."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,399 +1,647 @@
-"""One universe: the twin, the world around it, and everything that can be done with the two."""
+"""A universe: launched from a profile, used, kept as a snapshot, and removed without a trace."""
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
+import json
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from amplifier_digital_twin.backends.twin import Backend, Finished, Run, Sink, Sockets, Twin
-from amplifier_digital_twin.departures import Departures
+from amplifier_digital_twin import files
+from amplifier_digital_twin.base_image import PORTABLE, Image, ensure_image, image_key, mirror_hosts
+from amplifier_digital_twin.engines.engine import (
+    LABEL_BOOT,
+    LABEL_HOME,
+    LABEL_ID,
+    LABEL_LEASE,
+    LABEL_OWNER,
+    LABEL_USER,
+    Command,
+    ContainerSpec,
+    Engine,
+    Finished,
+    Mount,
+)
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.host_tools import host_facts
-from amplifier_digital_twin.mocks import Mocks
-from amplifier_digital_twin.plan import Plan
-from amplifier_digital_twin.port_forwards import PortForwards
-from amplifier_digital_twin.profile.model import Profile, PushedFile, User
-from amplifier_digital_twin.provisioning import Provisioner
-from amplifier_digital_twin.recorder import Recorder
-from amplifier_digital_twin.secret_values import SecretValues
-from amplifier_digital_twin.services.decisions import Decisions
-from amplifier_digital_twin.services.surroundings import environment
-from amplifier_digital_twin.services.world import World, for_building
-from amplifier_digital_twin.specification import specify
-from amplifier_digital_twin.state import Place
-from amplifier_digital_twin.wall_time import within_wall
+from amplifier_digital_twin.forward import ForwardConfig, connect_command
+from amplifier_digital_twin.log import Log
+from amplifier_digital_twin.profile import model
+from amplifier_digital_twin.profile.load import save_profile
+from amplifier_digital_twin.profile.model import Profile, PushedFile, User, same_repository
+from amplifier_digital_twin.readiness import wait_ready
+from amplifier_digital_twin.secret_values import files_with_secrets, secret_values
+from amplifier_digital_twin.service_process import reload_services, start_process
+from amplifier_digital_twin.services.config import (
+    MockConfig,
+    ProcessIdentity,
+    RepositoryConfig,
+    RewriteConfig,
+    Served,
+    ServicesConfig,
+)
+from amplifier_digital_twin.services.guest import MOUNT, PORTS, guest_environment, guest_files
+from amplifier_digital_twin.state import Found, Home, boot_id
+from amplifier_digital_twin.wheels import gather
+from amplifier_foundation.files import locked, make_private
+from amplifier_kit.guard.processes.programs import find_program
 
-_ALIVE_POLL: Final = 1.0
-#: What provisioning made, when it must not outlive the universe.
-_PROVISIONED: Final = "provisioned"
+ROOT: Final = User(name="root", uid=0)
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Counts up when what is kept of a provisioned universe changes.
+_SNAPSHOT: Final = 2
+#: Snapshots of provisioned universes that are kept; the least used ones go.
+_KEPT_SNAPSHOTS: Final = 6
+_LARGEST_SNAPSHOT: Final = 64 * 1024**3
+_ELF: Final = b"\x7fELF"
+
+
+class Snapshot(NamedTuple):
+    """What is kept of a universe's files: an archive, and for root also an image of the whole file system."""
+
+    folder: Path
+    image: str
+
+    @property
+    def archive(self) -> Path:
+        """The files in the sized file systems."""
+        return self.folder / "files.tar"
+
+    def exists(self) -> bool:
+        """Return whether it was completed."""
+        return (self.folder / "complete").is_file()
 
 
 class Universe:
-    """Made by `launch`, ended by `destroy`; every method raises TwinError for what cannot be done."""
+    """One universe of this user; every method raises TwinError when it cannot do what it says."""
 
     def __init__(
-        self,
-        plan: Plan,
-        backend: Backend,
-        place: Place,
-        recorder: Recorder,
-        environ: Mapping[str, str],
-        evidence: Path,
+        self, found: Found, home: Home, profile: Profile, engine: Engine, environ: Mapping[str, str], log: Log
     ) -> None:
-        self.profile = plan.profile
-        self._plan = plan
-        self._backend = backend
-        self._place = place
-        self._recorder = recorder
-        self._environ = environ
-        self._evidence = evidence
-        self._id = place.read().id
-        self._secrets = SecretValues.of(self.profile, environ)
-        self._world = World(self.profile, place.folder, place.cache, Decisions(place.decisions))
-        self._mocks = Mocks(self.profile.mocks, recorder)
-        self._forwards = PortForwards(self.profile.access.ports, self.way_in)
-        self._twin: Twin | None = None
-        self._sockets: Sockets | None = None
-        self._layer: str | None = None
-        self._is_warm = False
-        #: The snapshot that is the start, where it is not the twin's own.
-        self._start: str | None = None
-        #: While it is reset its twin does not run, and that is no end.
-        self._is_resetting = False
-        self._departures = Departures(place)
-        self._over = asyncio.Event()
+        self.folder = found.folder
+        self.id = found.state.id
+        self.name = found.state.name
+        self.profile = profile
+        self.engine = engine
+        self.log = log
+        self.container = f"amplifier-twin-{self.id}"
+        self.secrets = secret_values(profile, environ)
+        self._home = home
+        self._lease_until = found.state.lease_until
+        self._deadline = time.monotonic() + profile.limits.wall
 
-    # -- from nothing to ready --
+    # -- launching --
 
-    async def launch(self) -> dict[str, Any]:
-        """Make everything, once; what provisioning leaves is kept as a layer, which the next launch starts from."""
-        try:
-            async with within_wall(self.profile.limits.wall, "launching"), self._backend.expecting():
-                with self._recorder.timed("launch"):
-                    return await self._launch()
-        except TwinError as error:
-            from amplifier_digital_twin.checking import keep_failure
+    def launch(self, *, is_checked: bool = False) -> dict[str, Any]:
+        """Bring the universe up, and let it outlive this process.
 
-            await keep_failure(self, self._evidence, error)
-            raise
-
-    async def _launch(self) -> dict[str, Any]:
-        recorder = self._recorder
-        for note in self._plan.notes:
-            recorder.progress(f"note: {note}")
-        with recorder.timed("world"):
-            await self._world.prepare(self._environ)
-            await self._gather_wheels()
-        self._layer = await self._layer_name()
-        self._is_warm = await self._backend.has_layer(self._place.cache, self._layer)
-        if not self._is_warm:  # else it was done for the layer, whose name holds their hashes
-            await self._world.look_into_wheels()
-        recorder.progress(f"starting a twin on {self._backend.name}" + (", provisioned before" * self._is_warm))
-        with recorder.timed("create"):
-            self._twin = await self._create(self.profile, self._id, self._layer if self._is_warm else None)
-            for note in self._twin.notes:
-                recorder.progress(f"note: {note}")
-            await self._attach()
-        await (self._start_mocks() if self._is_warm else self._provision())
-        await self._forwards.open()
-        await self._await_readiness()
-        await self._departures.wait()
-        return await self.status()
-
-    async def _gather_wheels(self) -> None:
-        if not self.profile.packages or self._world.index is None:
-            return
-        from amplifier_digital_twin.wheel_building import Wheels
-
-        found = await Wheels(self.profile, self._world, self._place.cache, self._recorder).gather(self._builder)
-        self._world.index.replace(found)
-
-    @asynccontextmanager
-    async def _builder(self) -> AsyncIterator[Twin]:
-        """Give a twin of the same base in which wheels are built, and throw it away."""
-        await self._departures.wait()
-        self._recorder.progress("starting a throw-away twin to build in")
-        self._world.expect_builds()
-        identifier = f"{self._id}-build"
-        made = await self._create(for_building(self.profile), identifier, None)
-        async with self._departures.after(made, identifier) as twin:
-            sockets = await twin.sockets()
-            try:
-                await self._world.serve(sockets, for_building=True)
-                yield twin
-            finally:
-                await self._world.leave(sockets)
-                await sockets.close()
-
-    async def _layer_name(self) -> str:
-        from amplifier_digital_twin.profile.describe import fingerprint
-
-        served = {**self._world.fingerprint(), "backend": self._backend.name, "user": str(os.geteuid())}
-        # Commands may do something else without a secret; its value does not count, and is nowhere.
-        served |= {"secrets": " ".join(sorted(self._secrets.by_name)), "host": host_facts(self.profile.base)}
-        try:
-            return await asyncio.to_thread(fingerprint, self.profile, served)
-        except OSError as error:
-            what = f"{error.filename}: {error.strerror or error}"
-            raise TwinError("source_unreadable", what, "see `provision.files` and `packages` in the profile") from error
-
-    async def _create(self, profile: Profile, identifier: str, layer: str | None) -> Twin:
-        spec = specify(profile, self._world, self._place, identifier, layer)
-        # Written down before it exists: whoever finds this universe dead knows what to remove.
-        self._place.add_twin(self._backend.name, identifier, spec.folder)
-        return await self._backend.create(spec, self._recorder.progress)
-
-    async def _attach(self) -> None:
-        """Serve the world in the twin as it is now."""
-        if self.profile.network.mode != "host":
-            self._sockets = await self._need_twin().sockets()
-            await self._world.serve(self._sockets)
-
-    async def _start_mocks(self) -> None:
-        if self.profile.mocks:
-            user = self.profile.user
-            await self._mocks.start(self._need_twin(), await self.way_in(), self._environment(user), user)
-
-    async def _provision(self) -> None:
-        recorder, twin = self._recorder, self._need_twin()
-        provisioner = self._provisioner()
-        with recorder.timed("provision"):
-            for file in self.profile.provision.files:
-                recorder.progress(f"pushing {file.src.name} to {file.dest}")
-                await provisioner.push(file)
-            await self._start_mocks_early()
-            await provisioner.commands(self.profile.provision.commands)
-        with recorder.timed("provenance"):
-            await self._prove_provenance()
-        if self._layer is not None and (self.profile.provision.files or self.profile.provision.commands):
-            with recorder.timed("layer"):
-                await self._keep_layer(twin, self._layer)
-
-    async def _keep_layer(self, twin: Twin, layer: str) -> None:
-        """Keep what provisioning made; with a secret in it, only as long as this universe is there."""
-        # What a provisioned start has not, this one has not either: no process outlives its provisioning.
-        await self._mocks.stop()
-        await self._leave()
-        try:
-            await self._secrets.check_files(twin, self.profile.user)
-        except TwinError as error:
-            self._recorder.progress(f"note: the next launch provisions again: {error.message}")
-            self._start = _PROVISIONED
-            await twin.snapshot(_PROVISIONED)
-            await twin.reset(_PROVISIONED)
+        `is_checked`: it is to be checked by this process, which therefore keeps holding it.
+        """
+        profile, log = self.profile, self.log
+        save_profile(profile, self.folder.path / "profile.json")
+        self.folder.update(engine=self.engine.name)
+        with log.timed("image"):
+            image = ensure_image(self.engine, profile.base, self._home.cache, log.progress)
+        config, served = self._services_config(), Served()
+        if profile.has_services:
+            with log.timed("services"):
+                served = self._start_services(config)
+        if profile.packages:
+            with log.timed("wheels"):
+                served = self._gather_wheels(config, served, image)
+        self._write_guest_files(config)
+        snapshot = self._provisioned(config, served)
+        is_warm = snapshot.exists()
+        log.progress(f"starting a container with {self.engine.name}" + (", provisioned before" if is_warm else ""))
+        with log.timed("create"):
+            self._create(snapshot.image if is_warm and snapshot.image else image.name, image)
+        self._hand_over(config)
+        if is_warm:
+            with log.timed("restore"):
+                self._restore(snapshot)
+            os.utime(snapshot.folder)
         else:
-            await twin.snapshot(layer, cache=True)
-        await self._attach()
-        await self._start_mocks()
+            self._provision(snapshot, is_checked=is_checked)
+        self._start_mocks()
+        ports = self._forward()
+        readiness = self.check_readiness()
+        waiting = [f"{item['name']}: {item['reason']}" for item in readiness if not item["ready"]]
+        if waiting:
+            raise TwinError("not_ready", f"not ready: {'; '.join(waiting)}", "see `readiness` in the profile")
+        if is_checked:
+            self.folder.update(phase="checking", ports=tuple(ports))
+        else:
+            self.release(ports)
+        return {**self.status(), "warm": is_warm, "readiness": readiness, "timings": dict(log.timings)}
 
-    async def _start_mocks_early(self) -> None:
-        """Let commands of `provision` use the mocks, where these do not need what the commands install."""
-        try:
-            await self._start_mocks()
-        except TwinError as error:
-            if not self.profile.provision.commands:
-                raise
-            self._recorder.progress(f"note: {error.message}; it is started again after the commands of `provision`")
-            await self._mocks.stop()
+    def release(self, ports: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Let the universe exist as long as its container runs, whatever becomes of this process."""
+        state = self.folder.read()
+        opened = state.ports if ports is None else tuple(ports)
+        self.folder.update(phase="ready", holder=self._container_process(), ports=opened)
 
-    async def _prove_provenance(self) -> None:
-        """Compare what was installed with what was served; a mismatch ends the launch."""
-        if not self._world.is_needed:
+    def _container_process(self) -> ProcessIdentity:
+        pid = self.engine.init_pid(self.container)
+        if pid is None:
+            raise TwinError("twin_gone", f"{self.container} does not run", "see `logs`, and launch another")
+        return ProcessIdentity.of(pid)
+
+    def _services_config(self) -> ServicesConfig:
+        profile, path = self.profile, self.folder.path
+        for folder in (self.folder.sockets, path / "services", path / "wheels"):
+            folder.mkdir(mode=0o755, exist_ok=True)
+        make_private(self._home.cache / "downloads")
+        return ServicesConfig(
+            sockets=self.folder.sockets,
+            state=path / "services",
+            log=self.folder.requests,
+            cache=self._home.cache / "downloads",
+            wheels=path / "wheels",
+            names=tuple(package.name for package in profile.packages),
+            repositories=tuple(
+                RepositoryConfig(url=item.url, path=item.path, ref=item.ref) for item in profile.repositories
+            ),
+            allow=tuple(dict.fromkeys(host for item in profile.network.allow for host in _hosts(item))),
+            rewrites=tuple(RewriteConfig(match=item.match, target=item.target) for item in profile.rewrites),
+            mocks=tuple(
+                MockConfig(
+                    name=mock.name,
+                    domains=mock.domains,
+                    connect=(
+                        *self.engine.exec_argv(self.container, profile.user.uid, "/", {}),
+                        *connect_command(mock.port),
+                    ),
+                )
+                for mock in profile.mocks
+            ),
+            until=ProcessIdentity.of(os.getpid()),
+            deadline=self._lease_until,
+        )
+
+    def _start_services(self, config: ServicesConfig) -> Served:
+        config.save(self.folder.services_config)
+        wait = start_process(
+            "amplifier_digital_twin.services", self.folder.services_config, self.folder.services_log, self._add_process
+        )
+        wait()
+        served = Served.load(config)
+        for note in served.notes:
+            self.log.progress(f"note: {note}")
+        return served
+
+    def _add_process(self, process: ProcessIdentity) -> None:
+        self.folder.update(processes=(*self.folder.read().processes, process))
+
+    def _gather_wheels(self, config: ServicesConfig, served: Served, image: Image) -> Served:
+        @contextmanager
+        def builder() -> Iterator[tuple[Engine, str, User, Mapping[str, str]]]:
+            self.log.progress("building wheels in a throw-away container")
+            container = f"{self.container}-build"
+            self._write_guest_files(config)
+            self._create(image.name, image, container)
+            try:
+                self._make_home(container)
+                yield self.engine, container, self.profile.user, self.environment(self.profile.user)
+            finally:
+                self.engine.remove(container)
+
+        assert config.wheels is not None
+        base_key = f"{self.engine.name} {image_key(self.profile.base)}"
+        gather(self.profile, served, self._home.cache, base_key, builder, config.wheels)
+        return served
+
+    def _write_guest_files(self, config: ServicesConfig) -> None:
+        """Write the files that are mounted one by one; in place, because a mount shows the file it was made with."""
+        folder = self.folder.path / "guest"
+        folder.mkdir(mode=0o755, exist_ok=True)
+        texts = guest_files(config) if self.profile.has_services else {}
+        for target, text in texts.items():
+            (folder / target.strip("/").replace("/", "-")).write_text(text, encoding="utf-8")
+
+    def _create(self, image: str, base: Image, container: str = "") -> None:
+        """Create a container with everything that is mounted in it."""
+        profile, user, state = self.profile, self.profile.user, self.folder.read()
+        mounts = [Mount(self.folder.sockets, MOUNT)] if profile.has_services else []
+        folder = self.folder.path / "guest"
+        targets = guest_files(self._config()) if profile.has_services else {}
+        mounts += [Mount(folder / target.strip("/").replace("/", "-"), target) for target in targets]
+        if base.is_ours:
+            for name, text in _accounts(user).items():
+                (folder / name).write_text(text, encoding="utf-8")
+                mounts.append(Mount(folder / name, f"/etc/{name}"))
+        mounts += [Mount(_portable(name), f"/usr/local/bin/{name}") for name in profile.base.tools if name in PORTABLE]
+        spec = ContainerSpec(
+            name=container or self.container,
+            image=image,
+            labels={
+                LABEL_ID: self.id,
+                LABEL_HOME: str(self._home.path),
+                LABEL_USER: str(os.geteuid()),
+                LABEL_OWNER: f"{state.holder.pid}:{state.holder.start_time}",
+                LABEL_BOOT: boot_id(),
+                LABEL_LEASE: str(int(self._lease_until)),
+            },
+            uid=user.uid,
+            hostname=profile.access.hostname or self.name or self.id,
+            limits=profile.limits,
+            network=profile.network.mode,
+            lifetime=self._lease_until - time.time(),
+            folder=self.folder.path,
+            command=["/bin/sh", "-c", _first_process(PORTS if profile.has_services else {})],
+            mounts=tuple(mounts),
+        )
+        self.engine.create(spec)
+
+    def _config(self) -> ServicesConfig:
+        path = self.folder.services_config
+        return ServicesConfig.load(path) if path.exists() else self._services_config()
+
+    def _hand_over(self, config: ServicesConfig) -> None:
+        """Let everything that serves the universe end with its container, not with this process."""
+        if self.profile.has_services:
+            changed = {"until": self._container_process(), "revision": config.revision + 1}
+            config = config.model_copy(update=changed)
+            reload_services(config, self.folder.services_config, self.folder.read().processes[0])
+
+    def _make_home(self, container: str) -> None:
+        user = self.profile.user
+        if user.uid != 0:
+            files.make_directory(self.engine, container, user, user.home)
+
+    # -- provisioning and snapshots --
+
+    def _provisioned(self, config: ServicesConfig, served: Served) -> Snapshot:
+        """Return where the result of provisioning is kept: the name says everything that it depends on."""
+        profile = self.profile
+        parts: list[Any] = [_SNAPSHOT, self.engine.name, image_key(profile.base)]
+        dumped = profile.model_dump(mode="json", include={"user", "environment", "network", "uv", "rewrites"})
+        parts += [dumped, profile.limits.disk, sorted(self.secrets)]
+        parts += [profile.model_dump(mode="json", include={"mocks"}), profile.model_dump(mode="json", include={"base"})]
+        parts += [[command.model_dump(mode="json") for command in profile.provision.commands]]
+        parts += [
+            [file.model_dump(mode="json", exclude={"src"}), _digest(file.src)] for file in profile.provision.files
+        ]
+        parts += [[same_repository(item.url), sorted(item.commits.items())] for item in served.repositories]
+        parts += [guest_files(config) if profile.has_services else {}]
+        parts += [[name, _portable(name).stat().st_size] for name in profile.base.tools if name in PORTABLE]
+        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+        image = f"localhost/amplifier-twin/provisioned:{key}" if self._is_whole() else ""
+        return Snapshot(self._home.cache / "provisioned" / key, image)
+
+    def _is_whole(self) -> bool:
+        """Whether commands may change more than the sized file systems."""
+        limits, commands = self.profile.limits, self.profile.provision.commands
+        return self.profile.user.uid == 0 or limits.disk is None or any(item.user == "root" for item in commands)
+
+    def _provision(self, snapshot: Snapshot, *, is_checked: bool) -> None:
+        profile, log = self.profile, self.log
+        with log.timed("provision"):
+            self._make_home(self.container)
+            for file in profile.provision.files:
+                log.progress(f"copying {file.src.name} to {file.dest}")
+                self.push(file)
+            self.run_commands(profile.provision.commands)
+        if not (profile.provision.files or profile.provision.commands):
             return
-        wrong = [finding for finding in await self.provenance("all") if not finding.is_ok]
+        if not is_checked and profile.has_services:
+            with log.timed("provenance"):
+                self._refuse_strangers()
+        found = files_with_secrets(self.engine, self.container, profile.user.uid, self.secrets)
+        if found:
+            log.progress(f"note: the next launch provisions again: a secret is in {', '.join(found[:5])}")
+            return
+        with log.timed("snapshot"):
+            self._keep(snapshot)
+            _forget_old_snapshots(self.engine, snapshot.folder.parent)
+
+    def _refuse_strangers(self) -> None:
+        wrong = [finding for finding in self.provenance("all") if not finding.is_ok]
         if wrong:
-            lines = "\n".join(f"  {finding.name} {finding.version}: {finding.reason}" for finding in wrong)
-            raise TwinError(
-                "provenance_mismatch",
-                f"what was installed is not what this universe served:\n{lines}",
-                "see what the commands of `provision` ask for; uv must not take the fast path past the mirror",
+            said = "; ".join(f"{finding.name} {finding.version}: {finding.reason}" for finding in wrong[:5])
+            remedy = (
+                "install from the profile's repositories and packages; `check` with {provenance: all} lists everything"
             )
+            raise TwinError("provenance_mismatch", f"installed, but not as served: {said}", remedy)
 
-    async def _await_readiness(self) -> None:
-        from amplifier_digital_twin.readiness import wait_ready
+    def _keep(self, snapshot: Snapshot) -> None:
+        """Keep the files of the universe; a snapshot of that name is replaced."""
+        make_private(snapshot.folder.parent)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=snapshot.folder.parent) as directory:
+            fresh = snapshot._replace(folder=Path(directory, "snapshot"))
+            fresh.folder.mkdir(mode=0o700)
+            if self.profile.limits.disk is not None and self.profile.user.uid != 0:
+                # What is in them, not the mount points themselves: those belong to root.
+                listing = "find /home /tmp -mindepth 1 -maxdepth 1 -print0"
+                # Caches can be had again: after an installation by uv they are half of all files.
+                excluded = "--anchored --no-wildcards-match-slash --exclude='/home/*/.cache'"
+                tar = f"tar -C / --null {excluded} --ignore-failed-read --warning=none"
+                script = f"{listing} | {tar} -cf - -T -"
+                with fresh.archive.open("wb") as archive:
+                    self.engine.copy_out(self.container, script, self.profile.user.uid, archive, _LARGEST_SNAPSHOT)
+            if snapshot.image:
+                self.engine.commit(self.container, snapshot.image)
+            (fresh.folder / "complete").touch()
+            with locked(snapshot.folder.with_suffix(".lock")):
+                shutil.rmtree(snapshot.folder, ignore_errors=True)
+                fresh.folder.rename(snapshot.folder)
 
-        if not self.profile.readiness:
-            return
-        self._recorder.progress("waiting until it is ready")
-        signs = await self._signs(wait_ready)
-        if missing := "; ".join(f"{sign['name']}: {sign['reason']}" for sign in signs if not sign["ready"]):
-            raise TwinError("not_ready", f"the universe is not ready: {missing}", "see `readiness` in the profile")
+    def _restore(self, snapshot: Snapshot) -> None:
+        if snapshot.archive.exists():
+            uid = self.profile.user.uid
+            with snapshot.archive.open("rb") as archive:
+                self.engine.copy_in(self.container, archive, uid, uid, "/")
+        else:
+            self._make_home(self.container)
 
-    # -- what can be asked of it --
-
-    async def ended(self) -> str:
-        """Return, with the reason, when the twin is gone."""
-        while not self._over.is_set():
-            if self._twin is not None and not self._twin.is_running and not self._is_resetting:
-                return "its twin has ended"
-            await asyncio.sleep(_ALIVE_POLL)
-        return "it was destroyed"
-
-    async def exec(
-        self, command: Sequence[str] | str, user: str | None, timeout: float | None, sink: Sink | None
-    ) -> Finished:
-        """Run a command in the user's home: words as they are, or a line for the shell."""
-        who = self._provisioner().user_named(user)
-        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        run = Run(argv, self._environment(who), who, who.home, timeout=timeout)
-        return await self._need_twin().run(run, sink)
-
-    async def check_readiness(self) -> dict[str, Any]:
-        """Look once at every sign of readiness."""
-        from amplifier_digital_twin.readiness import wait_ready
-
-        signs = await self._signs(wait_ready, once=True)
-        return {"ready": all(sign["ready"] for sign in signs), "readiness": signs}
-
-    async def update(self) -> dict[str, Any]:
-        """Serve the working trees as they are now, wheels built again where asked for; run the update's commands."""
-        update = self.profile.update
-        await self._world.mirror.prepare()
-        if update.refresh_packages:
-            await self._gather_wheels()
-            await self._world.look_into_wheels()
-        await self._provisioner().commands(update.commands)
-        if update.commands:  # else nothing was installed anew, and what there is was of the trees before
-            await self._prove_provenance()
-        return {"updated": True, "commits": {url: dict(refs) for url, refs in self._world.mirror.commits.items()}}
-
-    async def status(self) -> dict[str, Any]:
-        """Tell what is to be told."""
-        twin = self._twin
-        return {
-            "backend": self._backend.name,
-            "base": self.profile.base.image,
-            "user": self.profile.user.name,
-            "running": twin is not None and twin.is_running,
-            "warm": self._is_warm,
-            "layer": self._layer,
-            "ports": list(self._forwards.opened),
-            "notes": [*self._plan.notes, *(twin.notes if twin is not None else ())],
-            "refused_hosts": sorted(self._world.decisions.refused_hosts()),
-            "timings": dict(self._recorder.timings),
-        }
-
-    async def push(self, file: PushedFile) -> dict[str, Any]:
-        """Copy a file or folder of the host into the universe."""
-        return {"pushed": await self._provisioner().push(file)}
-
-    async def pull(self, source: str, destination: Path) -> dict[str, Any]:
-        """Copy files of the universe to a folder of the host; links and devices are left out, and named."""
-        return await self._provisioner().pull(source, destination)
-
-    async def snapshot(self, name: str) -> dict[str, Any]:
-        """Keep the file system as it is under a name; raise TwinError when a secret is in its files."""
-        await self._secrets.check_files(self._need_twin(), self.profile.user)
-        await self._need_twin().snapshot(name)
+    def snapshot(self, name: str) -> dict[str, Any]:
+        """Keep the file system as it is under a name, for `reset`."""
+        found = files_with_secrets(self.engine, self.container, self.profile.user.uid, self.secrets)
+        if found:
+            said = f"a secret is in {', '.join(found[:5])}: no snapshot is made of it"
+            raise TwinError("secret_in_files", said, "let programs take secrets from their environment")
+        self._keep(self._named_snapshot(name))
+        state = self.folder.read()
+        self.folder.update(snapshots=tuple(dict.fromkeys((*state.snapshots, name))))
         return {"snapshot": name}
 
-    async def reset(self, name: str | None) -> dict[str, Any]:
-        """Go back to a snapshot, or to how provisioning left it; everything that runs inside ends."""
-        twin = self._need_twin()
-        self._is_resetting = True
-        try:
-            await self._mocks.stop()
-            try:
-                await twin.reset(name or self._start)
-            except TwinError:
-                if twin.is_running:  # there is no such snapshot: the universe goes on as it was
-                    await self._start_mocks()
-                raise
-            await self._leave()
-            await self._attach()
-            await self._start_mocks()
-        finally:
-            self._is_resetting = False
-        return {"reset": name}
+    def _named_snapshot(self, name: str) -> Snapshot:
+        image = f"localhost/amplifier-twin/snapshot:{self.id}-{name}" if self._is_whole() else ""
+        return Snapshot(self.folder.path / "snapshots" / name, image)
 
-    async def check(self) -> dict[str, Any]:
-        """Run the profile's checks, collect the evidence, and return the verdict."""
-        from amplifier_digital_twin.checking import check_universe
+    def reset(self, name: str | None) -> dict[str, Any]:
+        """Take the file system back to a snapshot, or to its start; everything that runs inside ends."""
+        image = ensure_image(self.engine, self.profile.base, self._home.cache, self.log.progress)
+        config = self._config()
+        served = Served.load(config) if self.profile.has_services else Served()
+        snapshot = self._provisioned(config, served) if name is None else self._named_snapshot(name)
+        if name is not None and not snapshot.exists():
+            known = ", ".join(self.folder.read().snapshots) or "none"
+            raise TwinError("snapshot_missing", f"no snapshot {name!r}: {known}", "`snapshot ID NAME` makes one")
+        self.folder.update(phase="launching", holder=ProcessIdentity.of(os.getpid()))
+        keep_alive = config.model_copy(
+            update={"until": ProcessIdentity.of(os.getpid()), "revision": config.revision + 1}
+        )
+        if self.profile.has_services:
+            reload_services(keep_alive, self.folder.services_config, self.folder.read().processes[0])
+        self.engine.remove(self.container)
+        is_kept = snapshot.exists()
+        self._create(snapshot.image if is_kept and snapshot.image else image.name, image)
+        if is_kept:
+            self._restore(snapshot)
+        else:
+            self._provision(snapshot, is_checked=True)
+        self._hand_over(keep_alive)
+        self._start_mocks()
+        self.release(self._forward())
+        return {"snapshot": name, "reset": True}
 
-        async with within_wall(self.profile.limits.wall, "checking"):
-            with self._recorder.timed("checks"):
-                return await check_universe(self, self._evidence)
+    # -- using --
 
-    async def destroy(self) -> None:
-        """End everything and remove every trace but the universe's folder; a second time does nothing."""
-        self._over.set()
-        await self._forwards.close()
-        await self._mocks.stop()
-        await self._leave()
-        twin, self._twin = self._twin, None
-        try:
-            if twin is not None:
-                await twin.destroy()
-            await self._departures.wait()
-        finally:
-            await self._world.close()
+    def environment(self, user: User) -> dict[str, str]:
+        """Return the variables that a command inside gets, secrets left out."""
+        path = f"{user.home}/.local/bin:{_PATH}"
+        found = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "PATH": path, "LANG": "C.UTF-8"}
+        if self.profile.has_services:
+            found |= guest_environment(self._config())
+            if self.profile.uv.github_fast_path:
+                found.pop("UV_NO_GITHUB_FAST_PATH", None)
+        return found | self.profile.environment
 
-    # -- parts --
+    def user(self, name: str | None) -> User:
+        """Return the user that a command names: the profile's, or root. Raises TwinError."""
+        if name is None or name == self.profile.user.name:
+            return self.profile.user
+        if name == "root":
+            return ROOT
+        known = f"{self.profile.user.name} and root"
+        raise TwinError("user_unknown", f"there is no user {name!r} in this universe", f"the users are {known}")
 
-    @property
-    def twin(self) -> Twin:
-        """Return the running twin; raise TwinError when there is none."""
-        return self._need_twin()
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        user: str | None = None,
+        timeout: float | None = None,
+        output: Callable[[str, bytes], None] | None = None,
+        stdin: bytes = b"",
+    ) -> Finished:
+        """Run a shell command, or the words of one, in the user's home; how it ends is for the caller to judge."""
+        who = self.user(user)
+        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+        left = max(1.0, self._lease_until - time.time())
+        seconds = left if timeout is None else timeout
+        inner = Command(argv, who.uid, who.home, self.environment(who), self.secrets, seconds, stdin)
+        finished = self.engine.run(self.container, inner, output)
+        self.log.event(
+            "command",
+            run=command if isinstance(command, str) else list(command),
+            user=who.name,
+            exit_code=finished.exit_code,
+            timed_out=finished.is_timed_out,
+            seconds=round(finished.seconds, 3),
+            stdout=_end(finished.stdout),
+            stderr=_end(finished.stderr),
+        )
+        return finished
 
-    @property
-    def place(self) -> Place:
-        """Return the folder of the universe."""
-        return self._place
+    def run_commands(self, commands: Sequence[model.Command]) -> None:
+        """Run commands one after the other; raise TwinError at the first that fails."""
+        for command in commands:
+            text = command.run.strip()
+            self.log.progress(f"$ {text}")
+            seconds = min(command.timeout, self.time_left())
+            finished = self.run(command.run, user=command.user, timeout=seconds)
+            if finished.is_timed_out:
+                self.time_left()
+                remedy = "give it a longer `timeout` in the profile, or find out what it waits for"
+                raise TwinError("provision_failed", f"`{text}` was not done after {command.timeout:g} s", remedy)
+            if finished.exit_code != 0:
+                words = self.log.mask(_end(finished.stderr) or _end(finished.stdout))
+                remedy = "`launch --keep` leaves the universe as it is, to look around in it with `exec`"
+                raise TwinError(
+                    "provision_failed", f"`{text}` ended with exit code {finished.exit_code}:\n{words}", remedy
+                )
 
-    @property
-    def recorder(self) -> Recorder:
-        """Return the universe's own log."""
-        return self._recorder
+    def time_left(self) -> float:
+        """Return how long launching or checking may still take; raise TwinError when the time is over."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            said = f"it was not done after {self.profile.limits.wall:g} s"
+            raise TwinError("wall_limit", said, "raise `limits.wall` in the profile")
+        return left
 
-    @property
-    def secret_values(self) -> tuple[str, ...]:
-        """Return what must never be written down."""
-        return tuple(self._secrets.by_name.values())
+    def restart_wall_time(self) -> None:
+        """Give what comes next the whole wall time."""
+        self._deadline = time.monotonic() + self.profile.limits.wall
+
+    def push(self, file: PushedFile) -> str:
+        """Copy a file or directory of the host into the universe; return where it is there."""
+        target = files.push(self.engine, self.container, self.profile.user, file)
+        self.log.event("file_pushed", source=str(file.src), target=target)
+        return target
+
+    def pull(self, source: str, destination: Path) -> dict[str, Any]:
+        """Copy files of the universe to the host; links are left out, and named."""
+        result = files.pull(self.engine, self.container, self.profile.user, source, destination)
+        self.log.event("file_pulled", source=source, target=str(destination))
+        return result
+
+    def check_readiness(self, *, once: bool = False) -> list[dict[str, Any]]:
+        """Look at every sign of readiness until all are there or their time is up; `once`: a single time."""
+        return wait_ready(self, self.profile.readiness, once=once)
+
+    def update(self) -> dict[str, Any]:
+        """Serve the repositories as they are now, build wheels again if the profile says so, run its commands."""
+        self.restart_wall_time()
+        if self.profile.has_services:
+            config = self._config()
+            config = config.model_copy(update={"revision": config.revision + 1})
+            services = self.folder.read().processes[0]
+            served = reload_services(config, self.folder.services_config, services)
+            if self.profile.update.refresh_packages and self.profile.packages:
+                assert config.wheels is not None
+                for wheel in config.wheels.glob("*.whl"):
+                    wheel.unlink()
+                image = ensure_image(self.engine, self.profile.base, self._home.cache, self.log.progress)
+                self._gather_wheels(config, served, image)
+                self._write_guest_files(config)
+        self.run_commands(self.profile.update.commands)
+        return {"updated": True, "readiness": self.check_readiness()}
+
+    def provenance(self, names: Any) -> list[Any]:
+        """Compare installed packages (`all`, or some names) with what was served."""
+        from amplifier_digital_twin.provenance import survey_command, survey_script, verify
+
+        served = Served.load(self._config())
+        done = self.run(survey_command(served), timeout=300, stdin=survey_script().encode())
+        if done.exit_code != 0:
+            words = _end(done.stderr)
+            raise TwinError("provenance_unknown", f"what is installed cannot be listed: {words}", "see `logs`")
+        return verify(served, done.stdout, names)
 
     def refused_hosts(self) -> frozenset[str]:
-        """Return the hosts that services have refused so far."""
-        return self._world.decisions.refused_hosts()
+        """Return the hosts that services refused so far."""
+        try:
+            lines = self.folder.requests.read_bytes().splitlines()
+        except FileNotFoundError:
+            return frozenset()
+        entries = [json.loads(line) for line in lines if line.endswith(b"}")]
+        return frozenset(str(entry["host"]) for entry in entries if entry.get("allowed") is False)
 
-    def environment_of(self, user: User) -> Mapping[str, str]:
-        """Return the whole environment of a user's commands."""
-        return self._environment(user)
+    def status(self) -> dict[str, Any]:
+        """Return what the universe is: its parts, and whether its container runs."""
+        return {
+            "backend": self.engine.name,
+            "container": self.container,
+            "running": self.engine.init_pid(self.container) is not None,
+            "base": self.profile.base.image,
+            "user": self.profile.user.name,
+            "ports": list(self.folder.read().ports),
+            "snapshots": list(self.folder.read().snapshots),
+        }
 
-    def _environment(self, user: User) -> dict[str, str]:
-        return environment(self.profile, user, self._secrets.by_name, self._world.index_url)
+    def _start_mocks(self) -> None:
+        user = self.profile.user
+        for mock in self.profile.mocks:
+            self.log.progress(f"starting the mock {mock.name}")
+            log = f"/tmp/mock-{mock.name}.log"
+            command = f"PORT={mock.port} nohup sh -c {_quoted(mock.run)} > {log} 2>&1 < /dev/null &"
+            self.run(command, timeout=30)
+            look = f"for try in $(seq 150); do socat -u OPEN:/dev/null TCP:127.0.0.1:{mock.port} 2>/dev/null && exit 0"
+            listening = self.run(f"{look}; sleep 0.2; done; exit 1", timeout=60)
+            if listening.exit_code != 0:
+                words = _end(self.run(f"tail -c 1000 {log}", timeout=30).stdout)
+                said = f"the mock {mock.name!r} does not listen on port {mock.port} of {user.name}'s universe: {words}"
+                raise TwinError("mock_failed", said, "let its command listen on 127.0.0.1 and that port")
 
-    def _provisioner(self) -> Provisioner:
-        return Provisioner(self._need_twin(), self.profile.user, self._environment, self._recorder)
+    def _forward(self) -> Sequence[Mapping[str, Any]]:
+        """Open the profile's ports on loopback of the host; return what leads where."""
+        if not self.profile.access.ports:
+            return ()
+        until = self._container_process()
+        argv = self.engine.exec_argv(self.container, self.profile.user.uid, "/", {})
+        config = ForwardConfig(ports=self.profile.access.ports, argv=tuple(argv), until=until)
+        path = self.folder.path / "forward.json"
+        path.write_text(config.model_dump_json(), encoding="utf-8")
+        wait = start_process("amplifier_digital_twin.forward", path, self.folder.services_log, self._add_process)
+        opened: list[Mapping[str, Any]] = wait()["ports"]
+        return opened
 
-    def _need_twin(self) -> Twin:
-        if self._twin is None:
-            raise TwinError("not_running", "the universe has no twin", "launch it (again)")
-        return self._twin
 
-    async def way_in(self) -> Sockets:
-        """Return the way into the twin's network as it is now."""
-        if self._sockets is None:
-            self._sockets = await self._need_twin().sockets()
-        return self._sockets
+def _hosts(allowed: str) -> tuple[str, ...]:
+    """Return what an entry of `network.allow` means to the services: `@apt` is the hosts of the Debian mirror."""
+    return mirror_hosts() if allowed == "@apt" else (allowed,)
 
-    async def _leave(self) -> None:
-        sockets, self._sockets = self._sockets, None
-        if sockets is not None:
-            await self._world.leave(sockets)
-            await sockets.close()
 
-    async def _signs(self, wait_ready: Any, once: bool = False) -> list[dict[str, Any]]:
-        where = (self._need_twin(), self._environment, self.profile.user, once, await self.way_in())
-        return list(await wait_ready(self.profile.readiness, *where))
+def _first_process(ports: Mapping[str, int]) -> str:
+    """Return the script of the container's first process: bridges to the services, and nothing else, until it ends."""
+    lines = ["trap 'exit 0' TERM INT"]
+    for name, port in ports.items():
+        listen = f"TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr,backlog=128"
+        lines.append(f"test -S {MOUNT}/{name} && {{ socat {listen} UNIX-CONNECT:{MOUNT}/{name} & }}")
+    # It waits in pieces, so that it also reaps what processes leave behind when they end.
+    lines.append("while :; do sleep 3600 & wait $!; done")
+    return "\n".join(lines)
 
-    async def provenance(self, names: Any) -> Sequence[Any]:
-        """Compare installed packages, all or those named, with what was served."""
-        from amplifier_digital_twin.provenance import check_provenance
 
-        world, profile = self._world, self.profile
-        # Of the host's own system, nothing can be changed in there.
-        fixed = ("/usr",) if profile.base.image == "host" else ()
-        return await check_provenance(self._need_twin(), profile.user, world.mirror, world.index, names, fixed)
+def _accounts(user: User) -> dict[str, str]:
+    """Return the account files of our base images, with the profile's user."""
+    people = ["root:x:0:0:root:/root:/bin/bash", "_apt:x:42:65534::/nonexistent:/usr/sbin/nologin"]
+    people += ["nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"]
+    groups = ["root:x:0:", "adm:x:4:", "tty:x:5:", "disk:x:6:", "mail:x:8:", "shadow:x:42:", "utmp:x:43:"]
+    groups += ["staff:x:50:", "nogroup:x:65534:"]
+    if user.uid != 0:
+        people.append(f"{user.name}:x:{user.uid}:{user.uid}::{user.home}:/bin/bash")
+        groups.append(f"{user.name}:x:{user.uid}:")
+    return {"passwd": "\n".join([*people, ""]), "group": "\n".join([*groups, ""])}
+
+
+def _portable(name: str) -> Path:
+    """Return a program of the host that needs nothing besides itself; raise TwinError when there is none."""
+    import sys
+
+    beside = Path(sys.executable).parent / name
+    for candidate in (str(beside), find_program(name, os.environ.get("PATH"))):
+        # A shim of a version manager is a script that leads back to the host.
+        if candidate and Path(candidate).is_file():
+            with Path(candidate).open("rb") as file:
+                if file.read(4) == _ELF:
+                    return Path(candidate).resolve()
+    remedy = f"install it on the host (`pip install {name}`), or take it out of `base.tools`"
+    raise TwinError("tool_missing", f"the profile asks for the program `{name}`, which the host lacks", remedy)
+
+
+def _digest(path: Path) -> str:
+    """Return one hash for a file, or for everything in a directory: names, permissions, contents, where links lead."""
+    total = hashlib.sha256()
+    for each in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
+        name = os.fsencode(each.relative_to(path)) if each != path else b""
+        total.update(b"%d:%s:%o:" % (len(name), name, each.lstat().st_mode))
+        if each.is_symlink():
+            total.update(os.fsencode(os.readlink(each)))
+        elif each.is_file():
+            total.update(hashlib.sha256(each.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def _forget_old_snapshots(engine: Engine, folder: Path) -> None:
+    kept = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    for old in [path for path in kept if not path.name.startswith(".")][:-_KEPT_SNAPSHOTS]:
+        shutil.rmtree(old, ignore_errors=True)
+        old.with_suffix(".lock").unlink(missing_ok=True)
+        engine.remove_image(f"localhost/amplifier-twin/provisioned:{old.name}")
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
+
+
+def _end(output: bytes) -> str:
+    return output[-2000:].decode("utf-8", "replace").strip()

@@ -1,4 +1,4 @@
-"""Which of these tests start universes: those run in the system lane."""
+"""Which of these tests start containers or servers: those run in the system lane."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-_NAMES = ("backends", "cli", "crossing", "embedded", "provenance", "services", "universe")
-SYSTEM = tuple(f"{Path(__file__).parent / name}/" for name in _NAMES)
+SYSTEM = tuple(f"{Path(__file__).parent / name}/" for name in ("containers", "provenance", "services"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,51 +1,35 @@
-"""Check JSONL files of a twin: which values stand in their lines, in which order, and which must not."""
+"""Check JSONL files from inside: which values their lines have, in which order, and which they must not have."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from amplifier_digital_twin.backends.twin import Twin
-from amplifier_digital_twin.checks.inside import Found, find_inside
-from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.profile.model import JsonlExpectation, User
+from amplifier_digital_twin.files import InnerFile
+from amplifier_digital_twin.profile.model import JsonlExpectation
 
-_SHOWN = 20
+_SHOWN: Final = 20
 
 
-async def check_jsonl(
-    expectations: Sequence[JsonlExpectation], twin: Twin, user: User
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return what is not as expected, in words, and what was seen in each file."""
-    problems: list[str] = []
-    seen: list[dict[str, Any]] = []
-    for expectation in expectations:
-        try:
-            files = [item for item in await find_inside(twin, user, expectation.glob) if item.kind == "file"]
-        except TwinError as error:
-            problems.append(f"{expectation.glob}: it cannot be looked at: {error}")
-            continue
-        by_file = {file.path: judge(expectation, file.content) for file in files}
-        seen.extend(_summary(expectation, file, by_file[file.path]) for file in files)
-        problem = _together(expectation, by_file)
-        if problem:
-            problems.append(problem)
-    return problems, seen
+def check_jsonl(expectation: JsonlExpectation, files: Sequence[InnerFile]) -> tuple[str, list[dict[str, Any]]]:
+    """Return in what files differ from what was expected (empty when they do not), and what was seen in each."""
+    by_file = {file.path: judge(expectation, file.content) for file in files}
+    return _together(expectation, by_file), [_summary(expectation, file, by_file[file.path]) for file in files]
 
 
 def judge(expectation: JsonlExpectation, content: bytes) -> list[str]:
-    """Return what is wrong with one file; nothing when it is as expected."""
+    """Return what is wrong with one file; nothing if it is as expected."""
     values, lines, problems = _parse(expectation.key, content)
     for value in expectation.has:
         if value not in values:
             problems.append(f"no line has {expectation.key} {value!r}")
         elif not any(_as_grep_finds_it(expectation.key, value) in line for line in lines):
-            problems.append(f"no line has {_as_grep_finds_it(expectation.key, value)!r}, as people look for it")
+            problems.append(f"no line has {_as_grep_finds_it(expectation.key, value)!r}, as `grep` finds it")
     if expectation.in_order and not problems:
         late = _first_out_of_order(expectation.has, values)
         if late is not None:
-            problems.append(f"{late!r} does not come after what it must follow: {', '.join(expectation.has)}")
+            problems.append(f"{late!r} is out of order: {', '.join(expectation.has)}")
     for value in expectation.lacks:
         if value in values:
             problems.append(f"a line has {expectation.key} {value!r}, and must not")
@@ -63,10 +47,10 @@ def _parse(key: str, content: bytes) -> tuple[list[Any], list[str], list[str]]:
             line = raw.decode("utf-8")
             record = json.loads(line)
         except (ValueError, RecursionError):
-            problems.append(f"line {number} is no JSON")
+            problems.append(f"line {number} is not JSON")
             continue
         if not isinstance(record, dict):
-            problems.append(f"line {number} is no JSON object")
+            problems.append(f"line {number} is not a JSON object")
             continue
         lines.append(line)
         values.append(record.get(key))
@@ -87,9 +71,9 @@ def _first_out_of_order(wanted: Sequence[str], values: Sequence[Any]) -> str | N
     return None
 
 
-def _together(expectation: JsonlExpectation, by_file: dict[str, list[str]]) -> str:
+def _together(expectation: JsonlExpectation, by_file: Mapping[str, list[str]]) -> str:
     if not by_file:
-        return f"{expectation.glob}: no file was found"
+        return f"{expectation.glob}: no such file"
     faulty = {path: problems for path, problems in by_file.items() if problems}
     if not faulty or (expectation.files == "any" and len(faulty) < len(by_file)):
         return ""
@@ -98,10 +82,10 @@ def _together(expectation: JsonlExpectation, by_file: dict[str, list[str]]) -> s
     return f"{path}: {'; '.join(problems)}{more}"
 
 
-def _summary(expectation: JsonlExpectation, file: Found, problems: list[str]) -> dict[str, Any]:
+def _summary(expectation: JsonlExpectation, file: InnerFile, problems: list[str]) -> dict[str, Any]:
     values, _, _ = _parse(expectation.key, file.content)
     counts: dict[str, int] = {}
     for value in values:
         counts[str(value)[:200]] = counts.get(str(value)[:200], 0) + 1
-    # A hostile log can hold any number of different values: only so many are told.
+    # A hostile log can hold any number of different values: only so many are reported.
     return {"path": file.path, "lines": len(values), "values": dict(list(counts.items())[:200]), "problems": problems}

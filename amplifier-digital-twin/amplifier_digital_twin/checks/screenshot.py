@@ -1,4 +1,4 @@
-"""Take a picture of a page that is served inside a twin, with a browser that is there too."""
+"""Take a picture of a page that is served inside a universe, with a browser that is there too."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from html.parser import HTMLParser
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from amplifier_digital_twin.backends.twin import Finished, Run
-from amplifier_digital_twin.checks.context import CheckContext
-from amplifier_digital_twin.checks.http import check_http
-from amplifier_digital_twin.checks.inside import find_inside
-from amplifier_digital_twin.profile.model import Check, HttpProbe, Screenshot, User
+from amplifier_digital_twin.engines.engine import Finished
+from amplifier_digital_twin.evidence import Evidence
+from amplifier_digital_twin.files import look
+from amplifier_digital_twin.profile.model import Check, HttpProbe, Screenshot
+from amplifier_digital_twin.readiness import probe_http
+from amplifier_digital_twin.universe import Universe
 
 _FOLDER: Final = "/tmp/twin-screenshot"
 _MAX_PICTURE: Final = 32 * 1024 * 1024
 _NO_BROWSER: Final = 69
 #: A picture is a PNG: this, then a header with width and height.
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
-#: The browser's own walls need namespaces, which a universe does not allow: the universe is the wall.
+#: The browser's own sandbox needs namespaces, which a universe does not allow.
 _OPTIONS: Final = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --no-first-run"
 #: The program itself comes first: Debian's `chromium` is a script that needs files of /etc, which not every base has.
 BROWSERS: Final = (
@@ -35,15 +36,16 @@ _ITS_OWN: Final = (("neterror", ""), ("ssl", "body"))
 _NOT_SERVED: Final = 400
 
 
-async def check_screenshot(check: Check, context: CheckContext) -> tuple[list[str], dict[str, Any]]:
+def check_screenshot(
+    check: Check, wanted: Screenshot, universe: Universe, evidence: Evidence, timeout: float
+) -> tuple[list[str], dict[str, Any]]:
     """Take the picture, keep it as evidence, and return what is not as expected."""
-    assert check.screenshot is not None
-    wanted = check.screenshot
     folder = f"{_FOLDER}-{check.name}"
-    finished = await _browse(context, check, folder, f"--screenshot={folder}/page.png")
+    finished = _browse(universe, wanted, folder, f"--screenshot={folder}/page.png", timeout)
     if finished.exit_code == _NO_BROWSER:
-        return ["there is no browser in the universe: add chromium to the base's packages"], {}
-    found = await find_inside(context.twin, context.user, f"{folder}/page.png", _MAX_PICTURE)
+        return ["no browser in the universe: add chromium to the base's packages"], {}
+    user = universe.profile.user
+    found = look(universe.engine, universe.container, user, f"{folder}/page.png", _MAX_PICTURE)
     pictures = [item.content for item in found if item.kind == "file"]
     if not pictures:
         words = finished.stderr[-500:].decode("utf-8", "replace").strip()
@@ -54,23 +56,22 @@ async def check_screenshot(check: Check, context: CheckContext) -> tuple[list[st
     problems = judge_picture(pictures[0])
     if not problems:
         # Pixels are no text: a secret cannot be replaced in them, and a changed byte would spoil the picture.
-        context.evidence.add_picture(name, pictures[0])
-    page = await _browse(context, check, folder, "--dump-dom")
+        evidence.add_picture(name, pictures[0])
+    page = _browse(universe, wanted, folder, "--dump-dom", timeout)
     faults = judge_page(wanted, page.stdout.decode("utf-8", "replace"))
-    return problems + (faults or await _judge_status(wanted.url, context, check.timeout)), details
+    return problems + (faults or _judge_status(wanted.url, universe, timeout)), details
 
 
-async def _judge_status(url: str, context: CheckContext, timeout: float) -> list[str]:
-    """Return why a page is a refusal or a fault, which can be pictured as well; browsers do not tell."""
+def _judge_status(url: str, universe: Universe, timeout: float) -> list[str]:
+    """Return why a page is an error page, which can be pictured as well; browsers do not say."""
     if urlsplit(url).scheme != "http":
         return []  # a host that is refused to them is a page of their own
-    problem, answer = await check_http(HttpProbe(url), context.sockets, timeout)
+    problem, answer = probe_http(universe, HttpProbe(url=url), timeout)
     return [] if answer is not None and answer.status < _NOT_SERVED else [problem]
 
 
-async def _browse(context: CheckContext, check: Check, folder: str, action: str) -> Finished:
-    assert check.screenshot is not None
-    wanted, user, place = check.screenshot, context.user, shlex.quote(folder)
+def _browse(universe: Universe, wanted: Screenshot, folder: str, action: str, timeout: float) -> Finished:
+    place = shlex.quote(folder)
     size = f"--window-size={wanted.width},{wanted.height}"
     lines = [
         f'for name in {shlex.join(BROWSERS)}; do program=$(command -v "$name") && break; done',
@@ -79,18 +80,13 @@ async def _browse(context: CheckContext, check: Check, folder: str, action: str)
         f"rm -rf {place}; mkdir -p {place}; export HOME={place}",
         f'exec "$program" {_OPTIONS} {size} --user-data-dir={place}/profile {shlex.join([action, wanted.url])}',
     ]
-    script = "\n".join(lines)
-    return await context.twin.run(_run(script, context, user, check.timeout))
-
-
-def _run(script: str, context: CheckContext, user: User, timeout: float) -> Run:
-    return Run(["/bin/sh", "-c", script], context.environment(user), user, user.home, timeout=timeout)
+    return universe.run("\n".join(lines), timeout=timeout)
 
 
 def judge_picture(content: bytes) -> list[str]:
-    """Return why a file is no picture; nothing when it is one."""
+    """Return why a file is not a picture; empty when it is one."""
     if not content.startswith(_SIGNATURE) or len(content) < 24:
-        return ["what the browser wrote is no picture"]
+        return ["what the browser wrote is not a picture"]
     width, height = int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
     return [] if width and height else ["the picture is empty"]
 

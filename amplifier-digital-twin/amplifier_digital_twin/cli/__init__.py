@@ -1,1 +1,1 @@
-"""The commands of `amplifier-digital-twin`, one file each."""
+"""The program `amplifier-digital-twin`: its commands, its output, its exit codes."""

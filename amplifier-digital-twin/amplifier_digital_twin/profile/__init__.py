@@ -1,1 +1,1 @@
-"""What a universe is to be: the profile, its files and its variables."""
+"""Profiles: what a universe is made of, what it is for, and how files that describe one are read."""

@@ -1,182 +1,135 @@
-"""Where the host's pip and uv look for packages: their settings files and variables, read, never run."""
+"""Where the host's pip and uv look for packages: their settings files and variables, and what uv has built in."""
 
 from __future__ import annotations
 
 import configparser
 import os
+import re
+import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from amplifier_digital_twin.errors import TwinError
+from amplifier_foundation.sources.install import uv_program
 from amplifier_foundation.sources.uri import without_secrets
 
-_SECTIONS: Final = ("global", "install", "download")
+_BUILT_IN: Final = re.compile(r"--index-url (https?://\S+)")
+_PIP_NAMES: Final = ("index-url", "extra-index-url", "find-links", "no-index", "cert")
 _YES: Final = frozenset({"1", "true", "yes", "on", "y", "t"})
 
 
-@dataclass
-class HostSettings:
-    """What is configured: the main index of each installer, further ones, and folders or pages of links."""
+class HostSettings(NamedTuple):
+    """What is configured: indexes, the main ones first, and directories or pages of links."""
 
-    #: In the order in which they count; the main index first.
-    indexes: list[str] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-    #: Set when an installer names its main index itself, so that its built-in one is not used.
-    has_main: bool = False
-    #: Set when an installer is told to use no index at all.
-    is_closed: bool = False
-    #: The certificates that pip is told to trust.
-    certificates: str | None = None
-
-    def add_main(self, url: str) -> None:
-        """Take a main index."""
-        self.has_main = True
-        if url not in self.indexes:
-            self.indexes.insert(0, url)
-
-    def add(self, indexes: Iterable[str] = (), links: Iterable[str] = ()) -> None:
-        """Take further places, each once."""
-        self.indexes += [url for url in dict.fromkeys(indexes) if url not in self.indexes]
-        self.links += [place for place in dict.fromkeys(links) if place not in self.links]
+    indexes: list[str]
+    links: list[str]
+    #: The certificates, a file or a directory of them, that the installers are told to trust.
+    certificates: str | None
 
 
 def read_settings(environ: Mapping[str, str]) -> HostSettings:
-    """Return what pip and uv are told by their files and variables; raise TwinError for a file that is damaged."""
-    settings = HostSettings()
-    _read_uv(settings, environ)
-    _read_pip(settings, environ)
-    return settings
+    """Return what pip and uv are configured for; without a main index, the one that uv has built in.
 
-
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or os.path.expanduser("~"))
-
-
-def _config_folders(environ: Mapping[str, str]) -> tuple[list[Path], Path]:
-    """Return the system's folders for settings, and the user's."""
-    shared = [Path(item) for item in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":") if item]
-    return shared, Path(environ.get("XDG_CONFIG_HOME") or _home(environ) / ".config")
-
-
-def _read_pip(settings: HostSettings, environ: Mapping[str, str]) -> None:
-    found: dict[str, str] = {}
-    for file in _pip_files(environ):
-        found |= _pip_file(file)
-    names = ("index-url", "extra-index-url", "find-links", "no-index", "cert")
-    for name in names:
-        if variable := environ.get(f"PIP_{name.upper().replace('-', '_')}"):
-            found[name] = variable
-    if found.get("no-index", "").lower() in _YES:
-        settings.is_closed = True
-    elif main := found.get("index-url", "").strip():
-        settings.add_main(main)
-    if not settings.is_closed:
-        settings.add(indexes=found.get("extra-index-url", "").split())
-    settings.add(links=found.get("find-links", "").split())
-    settings.certificates = found.get("cert")
-
-
-def _pip_files(environ: Mapping[str, str]) -> list[Path]:
-    """Return pip's settings files, those that count more later."""
-    named = environ.get("PIP_CONFIG_FILE")
-    if named == os.devnull:
-        return []
-    shared, own = _config_folders(environ)
-    files = [*(folder / "pip" / "pip.conf" for folder in shared), Path("/etc/pip.conf")]
-    files += [_home(environ) / ".pip" / "pip.conf", own / "pip" / "pip.conf"]
-    files.append(Path(environ.get("VIRTUAL_ENV") or sys.prefix) / "pip.conf")
-    return [*files, Path(named)] if named else files
-
-
-def _pip_file(file: Path) -> dict[str, str]:
-    parser = configparser.RawConfigParser()
-    try:
-        parser.read_string(file.read_text(encoding="utf-8-sig"), str(file))
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return {}
-    except (configparser.Error, ValueError) as error:
-        raise _damaged(file, error) from error
-    sections = [section for section in _SECTIONS if parser.has_section(section)]
-    return {name.replace("_", "-"): value for section in sections for name, value in parser.items(section) if value}
-
-
-def _read_uv(settings: HostSettings, environ: Mapping[str, str]) -> None:
-    if main := environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL"):
-        settings.add_main(_with_credentials(_unnamed(main), _name(main), environ))
-    named = [item for item in (environ.get("UV_INDEX", "").split()) if item]
-    settings.add(indexes=[_with_credentials(_unnamed(item), _name(item), environ) for item in named])
-    settings.add(indexes=environ.get("UV_EXTRA_INDEX_URL", "").split())
-    settings.add(links=[item for item in environ.get("UV_FIND_LINKS", "").replace(",", " ").split() if item])
-    if environ.get("UV_NO_INDEX", "").lower() in _YES:
-        settings.is_closed = True
-    for file in _uv_files(environ):
-        _uv_file(settings, file, environ)
-
-
-def _uv_files(environ: Mapping[str, str]) -> list[Path]:
-    """Return uv's settings files, those that count more first."""
-    if environ.get("UV_NO_CONFIG", "").lower() in _YES:
-        return []
-    if named := environ.get("UV_CONFIG_FILE"):
-        return [Path(named)]
-    shared, own = _config_folders(environ)
-    return [own / "uv" / "uv.toml", *(folder / "uv" / "uv.toml" for folder in shared), Path("/etc/uv/uv.toml")]
-
-
-def _uv_file(settings: HostSettings, file: Path, environ: Mapping[str, str]) -> None:
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return
-    except ValueError as error:
-        raise _damaged(file, error) from error
-    for table in (content.get("pip", {}), content):
-        if table.get("no-index") is True:
-            settings.is_closed = True
-        for item in table.get("index", []):
-            _uv_index(settings, item, environ)
-        if isinstance(main := table.get("index-url"), str) and not settings.has_main:
-            settings.add_main(main)
-        settings.add(indexes=table.get("extra-index-url", []), links=table.get("find-links", []))
-
-
-def _uv_index(settings: HostSettings, item: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    # An explicit index is only for packages that a project pins to it.
-    if item.get("explicit") is True or not isinstance(item.get("url"), str):
-        return
-    url = _with_credentials(item["url"], str(item.get("name", "")), environ)
-    if item.get("default") is True:
-        if not settings.has_main:
-            settings.add_main(url)
-    elif item.get("format") == "flat":
-        settings.add(links=[url])
+    Raises TwinError (`host_index_invalid`) for a settings file that is damaged.
+    """
+    files = _uv_files(environ)
+    indexes = [item for table in files for item in table.get("index", []) if item.get("explicit") is not True]
+    own = [(_index(environ, item["url"], item.get("name", "")), item) for item in indexes]
+    pip = _pip_settings(environ)
+    given = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL")
+    in_files = [url for url, item in own if item.get("default") is True]
+    in_files += [table["index-url"] for table in files if "index-url" in table]
+    mains = [_index(environ, given)] if given else in_files[:1]
+    mains += [pip["index-url"].strip()] if pip.get("index-url", "").strip() else []
+    further = [_index(environ, item) for item in environ.get("UV_INDEX", "").split()]
+    further += environ.get("UV_EXTRA_INDEX_URL", "").split()
+    further += [url for url, item in own if item.get("default") is not True and item.get("format") != "flat"]
+    further += [url for table in files for url in table.get("extra-index-url", [])]
+    further += pip.get("extra-index-url", "").split()
+    links = environ.get("UV_FIND_LINKS", "").replace(",", " ").split()
+    links += [url for url, item in own if item.get("format") == "flat"]
+    links += [url for table in files for url in table.get("find-links", [])] + pip.get("find-links", "").split()
+    is_closed = any(text.lower() in _YES for text in (pip.get("no-index", ""), environ.get("UV_NO_INDEX", "")))
+    if is_closed or any(table.get("no-index") is True for table in files):
+        found = []
     else:
-        settings.add(indexes=[url])
+        found = [*(mains or [_built_in()]), *further]
+    trusted = environ.get("SSL_CERT_FILE") or pip.get("cert") or environ.get("REQUESTS_CA_BUNDLE")
+    return HostSettings(list(dict.fromkeys(found)), list(dict.fromkeys(links)), trusted)
 
 
-def _unnamed(text: str) -> str:
-    """Return the URL of uv's `name=url`."""
-    name, equals, url = text.partition("=")
-    return url if equals and "/" not in name else text
+def _built_in() -> str:
+    """Ask uv which index it uses when none is configured."""
+    # With this Python: the first on the path may be a shim that takes longer than everything else.
+    options = ["--no-config", "--no-cache", "--offline", "--python", sys.executable, "--emit-index-url", "-"]
+    environ = {"PATH": os.defpath, "HOME": "/nonexistent"}
+    done = subprocess.run(
+        [uv_program(), "pip", "compile", *options], input=b"", capture_output=True, env=environ, check=False
+    )
+    if found := _BUILT_IN.search(done.stdout.decode("utf-8", "replace")):
+        return found[1]
+    said = "no package index is configured, and uv does not name its own"
+    raise TwinError("host_index_invalid", said, "set UV_DEFAULT_INDEX or PIP_INDEX_URL")
 
 
-def _name(text: str) -> str:
-    return text.partition("=")[0] if _unnamed(text) != text else ""
+def _config_folders(environ: Mapping[str, str]) -> tuple[list[Path], Path, Path]:
+    """Return the system's directories for settings, the user's, and the user's home."""
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))
+    shared = [Path(item) for item in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":") if item]
+    return shared, Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home
 
 
-def _with_credentials(url: str, name: str, environ: Mapping[str, str]) -> str:
-    """Return the URL with what uv's variables for that index say of user and password."""
-    key = "".join(letter if letter.isalnum() else "_" for letter in name).upper()
-    user = environ.get(f"UV_INDEX_{key}_USERNAME", "")
-    password = environ.get(f"UV_INDEX_{key}_PASSWORD", "")
+def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    shared, own, home = _config_folders(environ)
+    named = environ.get("PIP_CONFIG_FILE")
+    files = [*(folder / "pip" / "pip.conf" for folder in shared), Path("/etc/pip.conf"), home / ".pip" / "pip.conf"]
+    files += [own / "pip" / "pip.conf", Path(environ.get("VIRTUAL_ENV") or sys.prefix) / "pip.conf"]
+    files += [Path(named)] if named else []
+    found: dict[str, str] = {}
+    for file in files if named != os.devnull else []:
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read(file, encoding="utf-8-sig")
+        except (configparser.Error, ValueError) as error:
+            raise _damaged(file, error) from error
+        for section in filter(parser.has_section, ("global", "install", "download")):
+            found |= {name.replace("_", "-"): value for name, value in parser.items(section) if value}
+    variables = {name: environ.get(f"PIP_{name.upper().replace('-', '_')}") for name in _PIP_NAMES}
+    return found | {name: value for name, value in variables.items() if value}
+
+
+def _uv_files(environ: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the tables of uv's settings files, those that count more first."""
+    shared, own, _ = _config_folders(environ)
+    files = [folder / "uv" / "uv.toml" for folder in (own, *shared)] + [Path("/etc/uv/uv.toml")]
+    if named := environ.get("UV_CONFIG_FILE"):
+        files = [Path(named)]
+    if environ.get("UV_NO_CONFIG", "").lower() in _YES:
+        files = []
+    found: list[dict[str, Any]] = []
+    for file in filter(os.path.exists, files):
+        try:
+            content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError) as error:
+            raise _damaged(file, error) from error
+        found += [content.get("pip", {}), content]
+    return found
+
+
+def _index(environ: Mapping[str, str], text: str, name: str = "") -> str:
+    """Return the URL of uv's `name=url`, with what uv's variables for that name say of user and password."""
+    before, equals, after = text.partition("=")
+    if equals and "/" not in before:
+        name, text = before, after
+    key = re.sub("[^A-Z0-9]", "_", name.upper())
+    user, password = (environ.get(f"UV_INDEX_{key}_{part}", "") for part in ("USERNAME", "PASSWORD"))
     if not key or not (user or password):
-        return url
-    parts = urlsplit(url)
+        return text
+    parts = urlsplit(text)
     place = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{quote(user, safe='')}:{quote(password, safe='')}@{place}"))
 

@@ -1,248 +1,290 @@
-"""The way from the services into the world: names resolved here, addresses judged, and those connected to."""
+"""The package indexes that the host's own installers use, asked on behalf of a universe. Credentials stay here.
+
+The indexes may be anywhere. What their pages and redirects lead to must be on the internet or, where an index is itself
+in a private network, on a neighbour; never this machine, nor where clouds hand out credentials. A `file:` address
+counts only on a page that is itself a file.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
+import hashlib
+import json
+import netrc
+import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
-import h11
+import httpx2
+from packaging.utils import canonicalize_name
 
-from amplifier_digital_twin.services.bounds import Bounds
-from amplifier_digital_twin.services.endpoints import (
-    Endpoint,
-    MalformedError,
-    is_address,
-    is_ordinary,
-    is_own,
-    is_public,
-    parse_authority,
-)
-from amplifier_digital_twin.services.http_wire import Peer, SocketWire, TlsWire, Wire
+from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.services.host_settings import read_settings
 from amplifier_foundation.sources.download import proxy_for
-from amplifier_kit.threads import in_thread
+from amplifier_foundation.sources.uri import without_secrets
+from amplifier_kit.guard.network import is_ordinary, is_public, meant
 
-#: Returns a socket connected to a host and port inside the universe.
-Inside = Callable[[str, int], Awaitable[socket.socket]]
-#: Returns the addresses of a host name.
-Resolve = Callable[[str], Awaitable[Sequence[str]]]
+#: A file of a project as PEP 691 describes it, its `url` absolute.
+File = dict[str, Any]
 
-
-class AddressRefusedError(Exception):
-    """The host's addresses are none that a universe may reach."""
-
-
-class UnreachableError(Exception):
-    """The server cannot be reached, for a reason that lies outside the universe."""
+JSON: Final = "application/vnd.pypi.simple.v1+json"
+_ACCEPTED: Final = f"{JSON}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_TIMEOUT: Final = httpx2.Timeout(60.0, connect=10.0, pool=None)
+_LIMITS: Final = httpx2.Limits(max_connections=16, max_keepalive_connections=16)
 
 
-class Line(NamedTuple):
-    """A connection for one HTTP request; a proxy of the host on the way wants whole URLs and its own header."""
+class UpstreamError(TwinError):
+    """An index of the host cannot be asked, or its answer is invalid."""
 
-    wire: Wire
-    is_proxied: bool = False
-    proxy_authorization: str | None = None
+    def __init__(self, url: str, why: str, *, status: int = 0) -> None:
+        said = f"{without_secrets(url).partition('?')[0]}: {why}"
+        super().__init__("upstream_unreachable", said, "check the network and the host's pip or uv settings")
+        self.status = status
 
 
-class _Proxy(NamedTuple):
-    endpoint: Endpoint
-    is_encrypted: bool
-    authorization: str | None
+@dataclass(frozen=True)
+class Location:
+    """A place with packages: an index with a page per project, or one page or directory of links (`is_flat`)."""
+
+    #: Without user and password.
+    url: str
+    is_flat: bool = False
+    credentials: tuple[str, str] | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, text: str, environ: Mapping[str, str], *, is_flat: bool = False) -> Location:
+        """Return the place that a setting names: a URL, or a path of the host."""
+        parts = urlsplit(text)
+        if parts.scheme not in ("http", "https", "file"):
+            return cls(Path(text).expanduser().absolute().as_uri(), is_flat)
+        user, has_user, place = parts.netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        credentials = (unquote(name), unquote(password)) if has_user else _from_netrc(parts.hostname, environ)
+        return cls(urlunsplit(parts._replace(netloc=place)), is_flat, credentials)
 
 
 class Upstream:
-    """Opens connections on behalf of universes.
+    """Everything that the host's pip and uv are configured for, as one index."""
 
-    `environ` is the host's: its proxies and certificates are used. `private_hosts` (`host` or `host:port`) may resolve
-    to addresses of private networks or of this machine; all others must be the internet's. Behind a proxy of the host
-    it is the proxy that resolves names: addresses are judged as far as this machine knows them.
-    """
-
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        private_hosts: frozenset[str] = frozenset(),
-        connect: Inside | None = None,
-        resolve: Resolve | None = None,
-        bounds: Bounds | None = None,
-    ) -> None:
+    def __init__(self, locations: list[Location], environ: Mapping[str, str], certificates: str | None = None) -> None:
+        self.locations: Final = tuple(locations)
         self._environ = environ
-        self._private_hosts = private_hosts
-        self._connect_inside = connect
-        self._resolve = resolve or _resolve
-        self._bounds = bounds or Bounds()
-        self._context: ssl.SSLContext | None = None
-        self._context_lock = asyncio.Lock()
+        self._origins = {_origin(place.url) for place in locations if not place.url.startswith("file:")}
+        # What the environment says of proxies counts.
+        self._client = httpx2.AsyncClient(
+            verify=_context(certificates) if certificates else True,
+            timeout=_TIMEOUT,
+            limits=_LIMITS,
+            follow_redirects=True,
+            event_hooks={"request": [self._check]},
+        )
 
-    async def open_tunnel(self, endpoint: Endpoint) -> Wire:
-        """Return a plain connection; raise AddressRefusedError or UnreachableError."""
-        async with self._opening(endpoint):
-            proxy = self._proxy("https", endpoint)
-            return await (self._through(proxy, endpoint) if proxy else self._direct(endpoint))
+    @classmethod
+    def of_host(cls, environ: Mapping[str, str]) -> Upstream:
+        """Return what this host is configured for; raises TwinError (`host_index_invalid`)."""
+        settings = read_settings(environ)
+        places = [Location.parse(text, environ, is_flat=True) for text in settings.links]
+        places += [Location.parse(text, environ) for text in settings.indexes]
+        return cls(places, environ, settings.certificates)
 
-    async def open_http(self, scheme: str, endpoint: Endpoint) -> Line:
-        """Return a connection for one request to an http or https server; raise like `open_tunnel`."""
-        async with self._opening(endpoint):
-            proxy = self._proxy(scheme, endpoint)
-            if proxy and scheme == "http":
-                await self._judge_for_proxy(endpoint)
-                return Line(await self._to_proxy(proxy), True, proxy.authorization)
-            wire = await (self._through(proxy, endpoint) if proxy else self._direct(endpoint))
-            return Line(await self._encrypted(wire, endpoint.host) if scheme == "https" else wire)
+    def fingerprint(self) -> str:
+        """Return a hash of the places, in their order."""
+        lines = [f"{place.is_flat} {place.url}" for place in self.locations]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
-    async def open_inside(self, endpoint: Endpoint) -> Line:
-        """Return a connection to a service inside the universe; raise UnreachableError."""
-        if self._connect_inside is None:
-            raise UnreachableError("there is no way into the universe")
-        async with self._opening(endpoint):
-            return Line(SocketWire(await self._connect_inside(endpoint.host, endpoint.port)))
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    async def page(self, name: str) -> list[File]:
+        """Return the files of a project from all places, each name once; nothing when none knows it.
+
+        Raises UpstreamError when a place cannot be asked: an answer without it could lead to another package.
+        """
+        pages = await asyncio.gather(*(self._page(place, name) for place in self.locations))
+        files: dict[str, File] = {}
+        for place, page in zip(self.locations, pages, strict=True):
+            for file in page:
+                scheme = urlsplit(file["url"]).scheme
+                if scheme in ("http", "https") or (scheme == "file" and place.url.startswith("file:")):
+                    files.setdefault(file["filename"], file)
+        return list(files.values())
 
     @contextlib.asynccontextmanager
-    async def _opening(self, endpoint: Endpoint) -> AsyncIterator[None]:
-        """Give an attempt its deadline, and its failures one name."""
+    async def open(self, url: str, accept: str = "*/*") -> AsyncIterator[httpx2.Response]:
+        """Give the answer to a GET, its body still to be read; redirects are followed. Raises UpstreamError."""
         try:
-            async with asyncio.timeout(self._bounds.connect_seconds):
-                yield
-        except TimeoutError as error:
-            raise UnreachableError(f"no connection within {self._bounds.connect_seconds:g} s") from error
-        except h11.RemoteProtocolError as error:
-            raise UnreachableError(f"the host's proxy does not speak HTTP: {error}") from error
-        except MalformedError as error:
-            raise UnreachableError(f"the host's proxy {error}") from error
-        except OSError as error:
-            raise UnreachableError(_words(error)) from error
+            auth = self._credentials(url)
+            async with self._client.stream("GET", url, headers={"Accept": accept}, auth=auth) as response:
+                if response.status_code != 200:
+                    raise UpstreamError(url, f"answered {response.status_code}", status=response.status_code)
+                yield response
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            reason = without_secrets(str(error)) or type(error).__name__
+            raise UpstreamError(url, f"cannot be reached: {reason}") from error
 
-    def _proxy(self, scheme: str, endpoint: Endpoint) -> _Proxy | None:
-        url = proxy_for(f"{scheme}://{endpoint}", self._environ)
-        if url is None:
-            return None
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https"):
-            raise UnreachableError(f"the host's proxy is of a kind that is not spoken here: {parts.scheme}")
-        userinfo, at, place = parts.netloc.rpartition("@")
-        is_encrypted = parts.scheme == "https"
-        secret = base64.b64encode(unquote(userinfo).encode()).decode() if at else None
-        default = 443 if is_encrypted else 80
-        return _Proxy(parse_authority(place, default), is_encrypted, f"Basic {secret}" if secret else None)
-
-    async def _direct(self, endpoint: Endpoint) -> SocketWire:
-        failure: OSError | None = None
-        for address in await self._judged(endpoint):
-            try:
-                return await _connected(address, endpoint.port)
-            except OSError as error:
-                failure = error
-        raise failure or OSError("the name has no address")
-
-    async def _judged(self, endpoint: Endpoint) -> Sequence[str]:
-        """Return the addresses that may be connected to; what connects uses these, and asks nobody again."""
-        addresses = [endpoint.host] if is_address(endpoint.host) else await self._resolve(endpoint.host)
-        is_private_ok = endpoint.host in self._private_hosts or str(endpoint) in self._private_hosts
-        if is_private_ok:
-            good = [address for address in addresses if is_ordinary(address)]
-        else:
-            good = [address for address in addresses if is_public(address) and not is_own(address)]
-        if addresses and not good:
-            raise AddressRefusedError("its address is of a private or special network, or of this machine itself")
-        return good
-
-    async def _judge_for_proxy(self, endpoint: Endpoint) -> None:
+    async def _page(self, place: Location, name: str) -> list[File]:
+        path = local_path(place.url)
+        if path is not None:
+            return await asyncio.to_thread(_local_page, place, path, name)
+        url = place.url if place.is_flat else f"{place.url.rstrip('/')}/{name}/"
         try:
-            await self._judged(endpoint)
-        except OSError:
-            pass  # this machine does not know the name; the proxy, which the host trusts, may
-
-    async def _to_proxy(self, proxy: _Proxy) -> Wire:
-        addresses = [proxy.endpoint.host]
-        if not is_address(proxy.endpoint.host):
-            addresses = list(await self._resolve(proxy.endpoint.host))
-        failure = OSError("the host's proxy has no address")
-        for address in addresses:
-            try:
-                wire = await _connected(address, proxy.endpoint.port)
-            except OSError as error:
-                failure = error
-            else:
-                return await self._encrypted(wire, proxy.endpoint.host) if proxy.is_encrypted else wire
-        raise failure
-
-    async def _through(self, proxy: _Proxy, endpoint: Endpoint) -> Wire:
-        """Return a connection that the host's proxy made."""
-        await self._judge_for_proxy(endpoint)
-        wire = await self._to_proxy(proxy)
-        try:
-            await self._ask_proxy(wire, proxy, endpoint)
-        except BaseException:
-            wire.close()
+            async with self.open(url, _ACCEPTED) as response:
+                content = await response.aread()
+        except UpstreamError as error:
+            if error.status in (404, 410):
+                return []
             raise
-        return wire
+        kind, wanted = response.headers.get("content-type", ""), name if place.is_flat else None
+        return await asyncio.to_thread(parse_page, content, kind, str(response.url), wanted)
 
-    async def _ask_proxy(self, wire: Wire, proxy: _Proxy, endpoint: Endpoint) -> None:
-        headers = [("Host", str(endpoint))]
-        if proxy.authorization:
-            headers.append(("Proxy-Authorization", proxy.authorization))
-        peer = Peer(wire, h11.CLIENT, self._bounds)
-        await peer.send(h11.Request(method="CONNECT", target=str(endpoint), headers=headers))
-        await peer.send(h11.EndOfMessage())
-        event = await peer.next_event(self._bounds.connect_seconds)
-        while isinstance(event, h11.InformationalResponse):
-            event = await peer.next_event(self._bounds.connect_seconds)
-        if not isinstance(event, h11.Response) or not 200 <= event.status_code < 300:
-            said = event.status_code if isinstance(event, h11.Response) else "nothing"
-            raise UnreachableError(f"the host's proxy answered {said}")
-        wire.unread(peer.http.trailing_data[0])
+    async def _check(self, request: httpx2.Request) -> None:
+        """Refuse what pages and redirects must not lead to; raises UpstreamError, OSError."""
+        url = str(request.url)
+        if _origin(url) in self._origins or proxy_for(url, self._environ) is not None:
+            return
+        indexes = [address for _, host, _ in self._origins for address in await _addresses(host)]
+        is_private = not all(map(is_public, indexes))
+        for address in await _addresses(request.url.host):
+            if not is_ordinary(address) or _is_own(address) or not (is_private or is_public(address)):
+                raise UpstreamError(url, "refused: its address is of a private or special network, or of this machine")
 
-    async def _encrypted(self, wire: Wire, host: str) -> Wire:
+    def _credentials(self, url: str) -> tuple[str, str] | None:
+        """Return user and password for a URL: only those of the very server they were given for."""
+        places = [place for place in self.locations if place.credentials and _origin(place.url) == _origin(url)]
+        # Several indexes may share a server, each with a password of its own.
+        nearest = max(places, key=lambda place: len(os.path.commonpath([place.url, url])), default=None)
+        return nearest.credentials if nearest is not None else None
+
+
+def local_path(url: str) -> Path | None:
+    """Return the path that a `file:` URL means, None for any other."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def parse_page(content: bytes, content_type: str, url: str, wanted: str | None = None) -> list[File]:
+    """Return the files of a page that came from `url`, only those of the project `wanted` where a page has several.
+
+    Raises UpstreamError when it is not a page of a package index.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in (JSON, "application/json"):
         try:
-            tls = TlsWire(wire, await self._trust(), host=host)
-            await tls.handshake()
-        except BaseException:
-            wire.close()
-            raise
-        return tls
-
-    async def _trust(self) -> ssl.SSLContext:
-        async with self._context_lock:
-            if self._context is None:
-                self._context = await in_thread(lambda: _trust(self._environ))
-            return self._context
-
-
-async def _resolve(host: str) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(place[4][0]) for place in found))
+            page = json.loads(content)
+            if str(page["meta"]["api-version"]).partition(".")[0] != "1":
+                raise UpstreamError(url, "it speaks an unknown version of the index interface")
+            files = [_described(item, urljoin(url, str(item["url"]))) for item in page["files"]]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UpstreamError(url, f"its JSON is not a page of a package index: {error!r}") from error
+    elif kind in ("application/vnd.pypi.simple.v1+html", "text/html", ""):
+        reader = _Links(url)
+        reader.feed(content.decode("utf-8", "replace"))
+        reader.close()
+        files = reader.files
+    else:
+        raise UpstreamError(url, f"sent {kind!r}, which is not a page of a package index")
+    return files if wanted is None else [file for file in files if _project(file["filename"]) == wanted]
 
 
-async def _connected(address: str, port: int) -> SocketWire:
-    connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+def _described(item: Mapping[str, Any], url: str) -> File:
+    found: File = {"filename": str(item["filename"]), "url": url}
+    found["hashes"] = {str(name): str(value).lower() for name, value in item["hashes"].items()}
+    # Not under its old name too: pip before 23.2 takes that for a text, and fails (PEP 714).
+    found["core-metadata"] = item.get("core-metadata", item.get("dist-info-metadata"))
+    found |= {name: item.get(name) for name in ("requires-python", "yanked", "size", "upload-time")}
+    return {name: value for name, value in found.items() if value is not None and value is not False}
+
+
+class _Links(HTMLParser):
+    """Collects the links of an HTML page as PEP 691 describes files."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self._base = url
+        self.files: list[File] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attributes}
+        target = given.get("href", "").strip()
+        if tag == "base" and target:
+            self._base = urljoin(self._base, target)
+        url, _, fragment = urljoin(self._base, target).partition("#")
+        filename = unquote(urlsplit(url).path.rpartition("/")[2])
+        if tag != "a" or not target or not filename:
+            return
+        metadata = given.get("data-core-metadata", given.get("data-dist-info-metadata", ""))
+        item: File = {
+            "filename": filename,
+            "hashes": _hash(fragment),
+            "core-metadata": _hash(metadata) or bool(metadata),
+        }
+        item["requires-python"] = given.get("data-requires-python")
+        item["yanked"] = (given["data-yanked"] or True) if "data-yanked" in given else False
+        self.files.append(_described(item, url))
+
+
+def _hash(text: str) -> dict[str, str]:
+    name, _, value = text.partition("=")
+    return {name: value} if value.isalnum() and name in hashlib.algorithms_guaranteed else {}
+
+
+def _local_page(place: Location, path: Path, name: str) -> list[File]:
+    if place.is_flat and path.is_dir():
+        names = sorted(entry.name for entry in path.iterdir() if _project(entry.name) == name)
+        return [{"filename": each, "url": (path / each).absolute().as_uri(), "hashes": {}} for each in names]
+    page = path if place.is_flat else path / name / "index.html"
     try:
-        connection.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(connection, (address, port))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except BaseException:
-        connection.close()
-        raise
-    return SocketWire(connection)
+        return parse_page(page.read_bytes(), "text/html", page.absolute().as_uri(), name if place.is_flat else None)
+    except OSError as error:
+        if not place.is_flat and path.is_dir() and not page.exists():
+            return []
+        raise UpstreamError(place.url, f"cannot be read: {error.strerror or error}") from error
 
 
-def _trust(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the certificates that the host's environment names, else the system's."""
-    file, folder = environ.get("SSL_CERT_FILE") or None, environ.get("SSL_CERT_DIR") or None
-    context = ssl.create_default_context(cafile=file, capath=folder)
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+def _project(filename: str) -> str | None:
+    """Return the project that a wheel or a source archive is of, None for any other file."""
+    if filename.endswith(".whl"):
+        return canonicalize_name(filename.partition("-")[0])
+    return canonicalize_name(filename.rpartition("-")[0]) if filename.endswith((".tar.gz", ".zip")) else None
 
 
-def _words(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the server's certificate is not trusted by the host: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS with the server failed: {error.reason or 'the connection ended'}"
-    if isinstance(error, socket.gaierror):
-        return "the name cannot be resolved on the host"
-    return error.strerror or str(error) or type(error).__name__
+def _context(certificates: str) -> ssl.SSLContext:
+    is_folder = os.path.isdir(certificates)
+    return ssl.create_default_context(**{"capath" if is_folder else "cafile": certificates})  # type: ignore[arg-type]
+
+
+async def _addresses(host: str) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    return [str(place[4][0]) for place in found]
+
+
+def _is_own(address: str) -> bool:
+    """Return whether an address belongs to this machine (no packet is sent)."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, 9))
+        except OSError:
+            return False  # not reachable at all, which connecting will find out
+        return bool(meant(probe.getsockname()[0]) == meant(address))
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+
+
+def _from_netrc(host: str | None, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    file = Path(environ.get("NETRC") or Path(environ.get("HOME") or os.path.expanduser("~")) / ".netrc")
+    try:
+        found = netrc.netrc(file).authenticators(host) if host and file.is_file() else None
+    except (OSError, netrc.NetrcParseError) as error:
+        raise TwinError("host_index_invalid", f"{file} cannot be read", "repair or remove the file") from error
+    return None if found is None else (found[0], found[2] or "")

@@ -70,8 +70,8 @@ def full() -> dict[str, Any]:
         "dtu": 1,
         "name": "full",
         "description": "every key",
-        "backend": "embedded",
-        "require": ["userns"],
+        "backend": "podman",
+        "require": ["seccomp"],
         "isolation": "best-effort",
         "base": {"image": "debian:12", "packages": ["git"], "tools": ["uv"]},
         "user": {"name": "somebody", "uid": 1001},
@@ -89,7 +89,7 @@ def full() -> dict[str, Any]:
                 "wheel_from_git": {"repo": "core", "ref": "main", "build": "b", "glob": "*.whl", "subdirectory": "sub"},
             },
         ],
-        "uv": {"github_fast_path": False, "lock": "relock"},
+        "uv": {"github_fast_path": False, "lock": "refuse"},
         "mocks": [{"name": "example", "run": "python mock.py", "port": 3000, "domains": ["api.example.com"]}],
         "provision": {
             "files": [

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile import model
-from amplifier_digital_twin.profile.load import load, load_profile, parse_variables, validate
+from amplifier_digital_twin.profile.load import describe, load, load_profile, read_saved_profile, save_profile
+from amplifier_digital_twin.profile.variables import parse_variables
 
 #: What is the author's own: names of variables, and JSON to compare with.
 _FREE = {"environment", "expect_json", "stdout_json", "vars"}
@@ -37,8 +38,12 @@ def _at(data: Any, keys: tuple[Any, ...]) -> Any:
 def test_every_key_is_read(loaded: Any, full: dict[str, Any], folder: Path) -> None:
     """A profile that uses every key becomes what it says."""
     profile = loaded(full).profile
-    assert profile.limits == model.Limits(2 * 1024**3, 512, 1.5, 4 * 1024**3, 1200.0)
-    assert profile.repositories == (model.Repository(folder / "tree", "https://github.com/owner/core", "main"),)
+    assert profile.limits == model.Limits(memory=2 * 1024**3, pids=512, cpus=1.5, disk=4 * 1024**3, wall=1200.0)
+    assert profile.repositories[0].model_dump() == {
+        "path": str(folder / "tree"),
+        "url": "https://github.com/owner/core",
+        "ref": "main",
+    }
     assert profile.provision.files[0].dest == "/home/somebody/file.txt"
     assert (profile.provision.files[0].src, profile.provision.files[0].mode) == (folder / "file.txt", 0o600)
     assert profile.readiness[1].tcp == 80
@@ -46,20 +51,20 @@ def test_every_key_is_read(loaded: Any, full: dict[str, Any], folder: Path) -> N
     assert profile.checks[0].expect.files[0].mode == 0o644
     assert profile.checks[3].provenance == ("core",)
     assert profile.artifacts == ("/home/somebody/logs",)
-    assert profile.environment == (("COLOUR", "teal"),)
-    assert (profile.backend, profile.isolation, profile.on_failure) == ("embedded", "best-effort", "keep")
+    assert profile.environment == {"COLOUR": "teal"}
+    assert (profile.backend, profile.isolation, profile.on_failure) == ("podman", "best-effort", "keep")
 
 
 def test_defaults_are_safe(loaded: Any) -> None:
-    """Who says nothing gets no network, no root, and destruction after a failure."""
+    """Without a word there is no network, no root, and destruction after a failure."""
     profile = loaded("dtu: 1\nname: x\n").profile
-    assert profile == model.Profile("x", profile.path)
+    assert profile == model.Profile(name="x", path=profile.path)
     assert (profile.network.mode, profile.user.uid, profile.on_failure) == ("none", 1000, "destroy")
 
 
 def test_a_gateway_without_a_list_lets_nothing_through(loaded: Any) -> None:
     """`network: gateway` is not a way to the world."""
-    assert loaded("dtu: 1\nname: x\nnetwork: gateway\n").profile.network == model.Network("gateway", ())
+    assert loaded("dtu: 1\nname: x\nnetwork: gateway\n").profile.network == model.Network(mode="gateway")
 
 
 @_PROPERTY
@@ -81,7 +86,7 @@ def test_any_unknown_key_anywhere_is_refused(data: st.DataObject, refused: Any, 
 @_PROPERTY
 @given(data=st.data())
 def test_any_wrong_type_anywhere_is_refused(data: st.DataObject, refused: Any, full: dict[str, Any]) -> None:
-    """No value is taken for one of another type."""
+    """A value of another type is refused wherever it stands."""
     places = [keys for keys in _places(full) if keys and keys[-1] not in _FREE - {"environment", "vars"}]
     place = data.draw(st.sampled_from(places))
     changed = copy.deepcopy(full)
@@ -93,7 +98,7 @@ def test_any_wrong_type_anywhere_is_refused(data: st.DataObject, refused: Any, f
 @given(data=st.data())
 def test_a_key_without_a_value_is_refused(data: st.DataObject, refused: Any, full: dict[str, Any]) -> None:
     """`key:` with nothing behind it is an error, except where nothing means no limit or any exit code."""
-    nothing_is_fine = {"memory", "pids", "cpus", "disk", "exit", "expect_json", "stdout_json", "default"}
+    nothing_is_fine = {"memory", "pids", "cpus", "disk", "exit", "expect_json", "stdout_json", "default", "dtu"}
     place = data.draw(st.sampled_from([keys for keys in _places(full) if keys and keys[-1] not in nothing_is_fine]))
     changed = copy.deepcopy(full)
     _at(changed, place[:-1])[place[-1]] = None
@@ -101,18 +106,17 @@ def test_a_key_without_a_value_is_refused(data: st.DataObject, refused: Any, ful
 
 
 def test_faults_name_file_line_and_the_nearest_key(refused: Any, folder: Path) -> None:
-    """All faults are told at once, in the order of the file."""
+    """All problems are reported at once, in the order of the file."""
     error = refused(
         "dtu: 1\nname: x\nlimits:\n  memry: 2g\nnetwork:\n  mode: gatway\nchecks:\n  - name: a\n    run: 5\n"
     )
     path = folder / "profile.yaml"
     assert error.message.splitlines() == [
         f"{path}:4: limits.memry: unknown key 'memry' in limits: did you mean 'memory'?",
-        f"{path}:6: network.mode: cannot be 'gatway'",
-        f"{path}:9: checks[0].run: must be a text (in quotes, if it looks like a number), got 5",
+        f"{path}:6: network.mode: cannot be 'gatway': did you mean 'gateway'?",
+        f"{path}:9: checks[0].run: must be text (in quotes, if it looks like a number), got 5",
     ]
-    assert "did you mean 'gateway'?" in error.remedy
-    assert "correct 'memry', or take it out" in error.remedy
+    assert "docs/digital-twin.md lists every key" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -121,33 +125,33 @@ def test_faults_name_file_line_and_the_nearest_key(refused: Any, folder: Path) -
         ("dtu: 2", "version 2 is not known"),
         ("varz: {A: {}}", "did you mean 'vars'?"),
         ("true: x", "unknown key 'True'"),
-        ("user: {name: root}", "root is 0, and nobody else is"),
-        ("user: {name: x, uid: 0}", "root is 0, and nobody else is"),
+        ("user: {name: root}", "write {name: root, uid: 0} for root"),
+        ("user: {name: x, uid: 0}", "write {name: root, uid: 0} for root"),
         ("network: {mode: none, allow: [example.com]}", "'allow' means nothing when the mode is 'none'"),
         ("network: {mode: gateway, allow: ['*.example.com']}", "must be '@package-index', '@apt' or the exact name"),
         ("network: {mode: gateway, allow: ['*']}", "must be '@package-index', '@apt' or the exact name"),
         ("base: {image: host, tar: {path: base.tar, sha256: abc}}", "must be a SHA-256"),
-        ("repositories: [{path: nowhere, url: 'https://h.example/o/r'}]", "there is no"),
-        ("repositories: [{path: file.txt, url: 'https://h.example/o/r'}]", "is no folder"),
+        ("repositories: [{path: nowhere, url: 'https://h.example/o/r'}]", "no such file"),
+        ("repositories: [{path: file.txt, url: 'https://h.example/o/r'}]", "is not a folder"),
         ("repositories: [{path: tree, url: 'https://u:p@h.example/o/r'}]", "an address with credentials in it"),
         ("repositories: [{path: tree, url: 'https://h.example'}]", "must be the address of a repository"),
         ("repositories: [{path: tree, url: 'https://h.example/o/r', ref: --upload-pack=x}]", "must be 'worktree'"),
         ("rewrites: [{match: 'https://a.example', target: 'mock:m'}]", "has a scheme"),
-        ("rewrites: [{match: a.example, target: 'mock:m'}]", "there is no mock 'm'"),
+        ("rewrites: [{match: a.example, target: 'mock:m'}]", "unknown mock 'm'"),
         ("rewrites: [{match: a.example, target: 'ftp://a.example'}]", "must be an address"),
         ("packages: [{name: a}]", "exactly one of wheel_path, wheel_from_git"),
-        ("packages: [{name: a, wheel_from_git: {repo: nope}}]", "is not one of the profile's repositories"),
+        ("packages: [{name: a, wheel_from_git: {repo: nope}}]", "unknown repository 'nope'"),
         ("mocks: [{name: a, run: x, port: 1}, {name: a, run: x, port: 2}]", "'a' is given twice"),
         ("mocks: [{name: a, run: x, port: 70000}]", "must be a whole number from 1 to 65535"),
         ("readiness: [{name: a, tcp: 1, command: x}]", "has tcp and command: exactly one"),
-        ("readiness: [{name: a}]", "says nothing to do"),
+        ("readiness: [{name: a}]", "has nothing to do"),
         ("checks: [{name: a}]", "checks nothing"),
         ("checks: [{name: a, run: x, provenance: all}]", "has run and provenance"),
         ("checks: [{name: a, provenance: all, expect: {exit: 1}}]", "there is no 'run'"),
         ("checks: [{name: a, run: x, user: nobody}]", "there is no user 'nobody'"),
         ("checks: [{name: ../a, run: x}]", "must be a name"),
         ("checks: [{name: a, run: x, expect: {files: {path: x}}}]", "starts with / or ~/"),
-        ("checks: [{name: a, run: x, expect: {files: {path: /x, matches: '('}}}]", "no regular expression"),
+        ("checks: [{name: a, run: x, expect: {files: {path: /x, matches: '('}}}]", "not a regular expression"),
         (
             "checks: [{name: a, screenshot: {url: 'http://localhost', file: ../x.png}}]",
             "must be the name of a .png file",
@@ -156,10 +160,13 @@ def test_faults_name_file_line_and_the_nearest_key(refused: Any, folder: Path) -
         ("provision: {commands: [{run: x, timeout: 5 minutes}]}", "cannot be read: '5 minutes'"),
         ("limits: {wall: 0}", "must be above 0"),
         ("secrets: [{env: A}]\nenvironment: {A: x}", "is one of the secrets too"),
-        ("environment: {A: 1}", "must be a text"),
+        ("environment: {A: 1}", "must be text"),
         ('environment: {A: "\\0"}', "NUL"),
         ("access: {ports: [{host: 80, container: 1}, {host: 80, container: 2}]}", "port 80 is given twice"),
         ("name: x", "the key 'name' is given twice"),
+        ("network: host\nmocks: [{name: a, run: x, port: 1}]", "nothing can be served to a universe"),
+        ("backend: embedded", "the embedded runtime no longer exists: write 'auto'"),
+        ("uv: {lock: relock}", "cannot be 'relock'"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(refused: Any, line: str, words: str) -> None:
@@ -181,10 +188,10 @@ readiness: [{name: a, tcp: 80}, {name: b, http: "http://localhost/"}]
 checks: [{name: a, expect: {files: ~/there, refused: [a.example]}}]
 """
     ).profile
-    assert profile.secrets == (model.Secret("API_KEY"),)
-    assert profile.provision.commands == (model.Command("echo hello"),)
-    assert (profile.readiness[0].tcp, profile.readiness[1].http) == (80, model.HttpProbe("http://localhost/"))
-    assert profile.checks[0].expect.files == (model.FileExpectation("/home/user/there"),)
+    assert profile.secrets == (model.Secret(env="API_KEY"),)
+    assert profile.provision.commands == (model.Command(run="echo hello"),)
+    assert (profile.readiness[0].tcp, profile.readiness[1].http) == (80, model.HttpProbe(url="http://localhost/"))
+    assert [file.path for file in profile.checks[0].expect.files] == ["/home/user/there"]
 
 
 def test_root_must_be_asked_for(loaded: Any) -> None:
@@ -223,7 +230,7 @@ def test_validate_says_what_was_understood(write: Any, full: dict[str, Any]) -> 
     """The answer is JSON and holds the profile."""
     import json
 
-    answer = json.loads(json.dumps(validate(str(write(full)), {}, {})))
+    answer = json.loads(json.dumps(describe(load(str(write(full)), {}, {}))))
     assert (answer["valid"], answer["format"], answer["profile"]["user"]["home"]) == (True, "dtu-1", "/home/somebody")
     assert answer["profile"]["environment"] == {"COLOUR": "teal"}
 
@@ -241,3 +248,36 @@ def test_loading_says_which_format_it_was(write: Any) -> None:
     """Ours is told from the published one by `dtu`."""
     assert load(str(write("dtu: 1\nname: x\n")), {}, {}).format == "dtu-1"
     assert load(str(write("base: {image: 'ubuntu:24.04'}\n")), {}, {}).format == "published"
+
+
+def test_a_saved_profile_is_read_back_as_it_was(loaded: Any, full: dict[str, Any], tmp_path: Path) -> None:
+    """Commands on a running universe use exactly what was launched, also when the sources have moved."""
+    profile = loaded(full).profile
+    save_profile(profile, tmp_path / "saved.json")
+    assert read_saved_profile(tmp_path / "saved.json") == profile
+
+
+def test_variables_are_typed_and_filled_in_everywhere(loaded: Any, refused: Any, folder: Path) -> None:
+    """A text that is only a variable keeps its type; default paths start from the profile's folder."""
+    text = "dtu: 1\nname: x\nvars: {P: {type: integer, default: 80}, T: {type: path, default: tree}}\n"
+    text += "readiness: [{name: a, tcp: '${P}'}]\nrepositories: [{path: '${T}', url: 'https://h.example/o/r'}]\n"
+    profile = loaded(text, P="81").profile
+    assert (profile.readiness[0].tcp, profile.repositories[0].path) == (81, folder / "tree")
+    assert "must be a whole number, got 'many'" in refused(text, P="many").message
+    assert "did you mean 'P'" in refused(text, PP="1").message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("description: '${X}'", "the variable ${X} has no value"),
+        ("vars: {X: {required: true}}", "a value is required: give it with --var X=VALUE"),
+        ("vars: {X: {required: true, default: a}}", "is required and has a default"),
+        ("vars: {X: {default: '${Y}'}}", "cannot refer to another one"),
+        ("vars: {X: {default: a}}\nenvironment: {'${X}': a}", "a key cannot hold a variable"),
+        ("description: '${'", "is left after variables were filled in"),
+    ],
+)
+def test_an_unresolved_variable_is_an_error(refused: Any, text: str, words: str) -> None:
+    """Nothing that looks like a variable ever reaches a command unresolved."""
+    assert words in refused(f"dtu: 1\nname: x\n{text}\n").message

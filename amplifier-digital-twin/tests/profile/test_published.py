@@ -56,40 +56,44 @@ def test_every_published_key_is_accepted(published: Any, folder: Path) -> None:
     """A profile written for the published tool means here what it meant there."""
     profile = published.profile
     wheel = folder / "core-1.0-py3-none-any.whl"
-    assert profile.base == model.Base("ubuntu:24.04")
+    assert profile.base == model.Base(image="ubuntu:24.04")
     assert (profile.limits.memory, profile.limits.cpus) == (4 * 1024**3, 2.0)
-    assert profile.repositories == (model.Repository(folder / "tree", "https://github.com/owner/core"),)
-    assert profile.rewrites == (model.Rewrite("github.com/owner/other", "http://gitea.example:3000/admin/other"),)
+    assert [(item.path, item.url) for item in profile.repositories] == [
+        (folder / "tree", "https://github.com/owner/core")
+    ]
+    assert profile.rewrites == (
+        model.Rewrite(match="github.com/owner/other", target="http://gitea.example:3000/admin/other"),
+    )
     assert [package.wheel_path for package in profile.packages] == [wheel, None, wheel]
     assert profile.packages[1].wheel_from_git == model.WheelFromGit(
-        "https://github.com/owner/core.git", "main", "make", "*.whl"
+        repo="https://github.com/owner/core.git", ref="main", build="make", glob="*.whl"
     )
-    assert profile.secrets == (model.Secret("ANTHROPIC_API_KEY", optional=True),)
+    assert profile.secrets == (model.Secret(env="ANTHROPIC_API_KEY", optional=True),)
     assert profile.provision.files[0].mode == 0o644
-    assert profile.provision.commands == (model.Command("apt-get update"),)
-    assert profile.update == model.Update((model.Command("git pull"),), True)
-    assert profile.access.ports == (model.Port(80, 8080, "web", "/health"),)
+    assert profile.provision.commands == (model.Command(run="apt-get update"),)
+    assert profile.update == model.Update(commands=(model.Command(run="git pull"),), refresh_packages=True)
+    assert profile.access.ports == (model.Port(container=80, host=8080, label="web", path="/health"),)
     assert [item.name for item in profile.readiness] == ["web", "port", "command", "port-80"]
-    assert profile.readiness[3].http == model.HttpProbe("http://localhost:80/health")
+    assert profile.readiness[3].http == model.HttpProbe(url="http://localhost:80/health")
 
 
 def test_commands_of_published_profiles_run_as_root(published: Any) -> None:
-    """There is no other user there; its home is what `~` means."""
-    assert published.profile.user == model.User("root", 0)
+    """Published profiles have no other user; `~` is root's home."""
+    assert published.profile.user == model.User(name="root", uid=0)
     assert published.profile.provision.files[0].dest == "/root/file.txt"
     assert any("commands run as root" in note for note in published.notes)
 
 
 def test_external_access_is_what_it_says_and_no_more(published: Any) -> None:
     """`allow_external: true` opens the package index and the Debian mirror, and a note says so."""
-    assert published.profile.network == model.Network("gateway", ("@package-index", "@apt"))
+    assert published.profile.network == model.Network(mode="gateway", allow=("@package-index", "@apt"))
     assert any("network.allow" in note for note in published.notes)
 
 
 @pytest.mark.parametrize("passthrough", ["", "passthrough: {allow_external: false}\n"])
 def test_external_access_is_denied_unless_allowed(loaded: Any, passthrough: str) -> None:
     """The switch is enforced, and absence is a denial."""
-    assert loaded(f"base: {{image: host}}\n{passthrough}").profile.network == model.Network("none")
+    assert loaded(f"base: {{image: host}}\n{passthrough}").profile.network == model.Network(mode="none")
 
 
 def test_what_is_not_kept_is_noted(published: Any) -> None:
@@ -99,8 +103,8 @@ def test_what_is_not_kept_is_noted(published: Any) -> None:
         assert words in notes
 
 
-def test_no_value_of_a_variable_is_in_what_is_said(published: Any) -> None:
-    """A token that was given for nothing is not repeated."""
+def test_no_value_of_a_variable_is_repeated(published: Any) -> None:
+    """A token that was given for nothing appears nowhere."""
     assert "t0ken" not in repr(published)
 
 
@@ -122,15 +126,15 @@ def test_no_value_of_a_variable_is_in_what_is_said(published: Any) -> None:
             "base: {image: host}\npypi_overrides: {packages: [{name: a/b, wheel_path: x}]}\n",
             "the name of a Python package",
         ),
-        ("base: {image: host}\nmock_services: [{source: x}]\n", "cannot be run here"),
+        ("base: {image: host}\nmock_services: [{source: x}]\n", "cannot run here"),
         (
             "base: {image: host}\nurl_rewrites: {rules: [{match: 'a.example/.*', target: tree}]}\n",
             "a host and at most a path",
         ),
-        ("base: {image: host}\nurl_rewrites: {rules: [{match: a.example/o/r, target: nope}]}\n", "there is no folder"),
+        ("base: {image: host}\nurl_rewrites: {rules: [{match: a.example/o/r, target: nope}]}\n", "no such folder"),
         (
             "base: {image: host}\npypi_overrides: {packages: [{name: a, wheel_from_git: {repo: 'https://g.example/o/r'}}]}\n",
-            "is no local working tree",
+            "is not a local working tree",
         ),
     ],
 )
@@ -140,7 +144,7 @@ def test_nothing_is_dropped_in_silence(refused: Any, text: str, words: str) -> N
 
 
 def test_an_unused_variable_is_refused(refused: Any) -> None:
-    """What the file does not mention was not meant for it."""
+    """A variable that the file does not mention is an error with a suggestion."""
     error = refused("base: {image: '${IMAGE}'}\n", IMAGE="host", IMAG="host")
     assert "did you mean 'IMAGE'?" in error.message
 
@@ -150,5 +154,5 @@ def test_a_folder_can_be_built_without_a_rule(loaded: Any, folder: Path) -> None
     profile = loaded(
         "base: {image: host}\npypi_overrides: {packages: [{name: a, wheel_from_git: {repo: tree}}]}\n"
     ).profile
-    assert profile.repositories == (model.Repository(folder / "tree", "https://local.invalid/tree"),)
+    assert [(item.path, item.url) for item in profile.repositories] == [(folder / "tree", "https://local.invalid/tree")]
     assert profile.packages[0].wheel_from_git.repo == "https://local.invalid/tree"

@@ -7,9 +7,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,12 @@ def _connect(host: str, port: int) -> Callable[[], object]:
     return attempt
 
 
-def _through_proxy() -> object:
-    with urllib.request.urlopen("https://unlisted.example/", timeout=5) as answer:
-        return answer.status
+def _unlisted_repository() -> object:
+    command = ["git", "ls-remote", "https://github.com/unlisted/unlisted"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode != 0:
+        raise OSError(f"unlisted repository: {done.stderr.strip()}")
+    return done.stdout
 
 
 def _mount() -> object:
@@ -88,18 +90,17 @@ def _fill_memory() -> object:
 
 
 def _fill_disk() -> object:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     path = Path.home() / "large"
     try:
         with path.open("wb") as file:
-            file.truncate(1 << 40)
+            os.posix_fallocate(file.fileno(), 0, 1 << 40)
         return "a terabyte"
     finally:
         path.unlink(missing_ok=True)
 
 
 def _raise_limit() -> object:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1 << 20, 1 << 20))
     return "raised"
 
 
@@ -111,13 +112,13 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "kernel memory": _read("/proc/kcore"),
     "system files": lambda: Path("/usr/bin/planted").write_text("x"),
     "devices": lambda: os.mknod("/tmp/disk", 0o60666, os.makedev(254, 0)),
-    "sysfs": _read("/sys"),
+    "sysfs": _read("/sys/kernel"),
     "the docker socket": lambda: socket.socket(socket.AF_UNIX).connect("/var/run/docker.sock"),
     "the system bus": lambda: socket.socket(socket.AF_UNIX).connect("/run/dbus/system_bus_socket"),
     "an address of the internet": _connect("1.1.1.1", 443),
     "a name of the internet": _connect("example.com", 443),
     "the host's own loopback": _connect("127.0.0.1", 22),
-    "an unlisted name, through the gateway": _through_proxy,
+    "a repository that is not served": _unlisted_repository,
     "mounting": _mount,
     "a user namespace": _user_namespace,
     "becoming root": lambda: os.setuid(0),
@@ -135,7 +136,7 @@ def tried() -> dict[str, str]:
     for name, attempt in ATTEMPTS.items():
         try:
             ends[name] = f"ESCAPED: {attempt()!r}"
-        except (OSError, MemoryError, urllib.error.URLError, ValueError) as error:
+        except (OSError, MemoryError, ValueError, subprocess.SubprocessError) as error:
             ends[name] = f"refused: {error}"
     return ends
 
