@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from amplifier_foundation.merge import module_key
-from amplifier_kit.struct import FrozenStruct
 
 #: `$${VAR}` is how to write `${VAR}` itself.
 VARIABLE: Final = r"\$(?P<escape>\$?)\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}"
@@ -21,7 +20,7 @@ class MissingVariable(NamedTuple):
     key: str
 
 
-class Expanded(FrozenStruct):
+class Expanded(NamedTuple):
     """A copy with expanded variables."""
 
     value: Any
