@@ -29,7 +29,8 @@ from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services.host_settings import read_settings
 from amplifier_foundation.sources.download import proxy_for
 from amplifier_foundation.sources.uri import without_secrets
-from amplifier_kit.guard.network import is_ordinary, is_public, meant
+from amplifier_kit.guard.network import is_ordinary, is_public
+from amplifier_kit.guard.ssrf import is_own
 
 #: A file of a project as PEP 691 describes it, its `url` absolute.
 File = dict[str, Any]
@@ -153,7 +154,7 @@ class Upstream:
         indexes = [address for _, host, _ in self._origins for address in await _addresses(host)]
         is_private = not all(map(is_public, indexes))
         for address in await _addresses(request.url.host):
-            if not is_ordinary(address) or _is_own(address) or not (is_private or is_public(address)):
+            if not is_ordinary(address) or is_own(address) or not (is_private or is_public(address)):
                 raise UpstreamError(url, "refused: its address is of a private or special network, or of this machine")
 
     def _credentials(self, url: str) -> tuple[str, str] | None:
@@ -264,16 +265,6 @@ def _context(certificates: str) -> ssl.SSLContext:
 async def _addresses(host: str) -> list[str]:
     found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     return [str(place[4][0]) for place in found]
-
-
-def _is_own(address: str) -> bool:
-    """Return whether an address belongs to this machine (no packet is sent)."""
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((address, 9))
-        except OSError:
-            return False  # not reachable at all, which connecting will find out
-        return bool(meant(probe.getsockname()[0]) == meant(address))
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:
