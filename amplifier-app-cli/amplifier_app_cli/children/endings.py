@@ -6,9 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
-
-from amplifier_kit.struct import FrozenStruct
+from typing import Any, Final, NamedTuple
 
 #: Events of the tools that spawn child sessions.
 SPAWNED: Final = ("delegate:agent_spawned", "delegate:agent_resumed", "task:agent_spawned", "task:agent_resumed")
@@ -43,7 +41,7 @@ _WORDS: Final = {
 }
 
 
-class Ending(FrozenStruct):
+class Ending(NamedTuple):
     """How a session ended, and why, if known.
 
     The word is completed, incomplete (with an answer, but before its work was done), failed, cancelled, timed out or
