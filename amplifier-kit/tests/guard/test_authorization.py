@@ -11,7 +11,7 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard import authorization
-from amplifier_kit.guard.authorization import authorize, kernel_has_policies
+from amplifier_kit.guard.authorization import Permission, authorize, kernel_has_policies
 
 _DETAILS = {"tool_name": "write_file"}
 
@@ -21,7 +21,7 @@ async def test_the_session_decides(verdict: str) -> None:
     """Where there are policies, theirs is the answer."""
     coordinator = MockCoordinator()
     coordinator.register_policy("rules", lambda action, details: (verdict, "because"), 0)
-    assert await authorize(coordinator, "filesystem.write", _DETAILS) == (verdict == "allow", "because")
+    assert await authorize(coordinator, "filesystem.write", _DETAILS) == Permission(verdict == "allow", "because")
 
 
 @pytest.mark.parametrize("granted", [1, "yes", None, "True"])
@@ -43,7 +43,7 @@ async def test_a_question_that_fails_is_a_no() -> None:
     async def cancelled(action: str, details: Any) -> Any:
         raise asyncio.CancelledError
 
-    assert await authorize(SimpleNamespace(authorize=broken), "a.b", {}) == (
+    assert await authorize(SimpleNamespace(authorize=broken), "a.b", {}) == Permission(
         False,
         "the question could not be asked: gone",
     )
