@@ -134,7 +134,8 @@ def test_suggested_rules_grant_what_they_show(given_rules: list[Rule], what: Fac
     after = verdict_of([*given_rules, *suggested], what)
     assert own.decide(what).verdict == after or after in ("allow", "ask")
     if suggested and own.decide(what).verdict is None:
-        assert after == "allow"
+        # A rule may ask for what a word of the command stands for, once something allows the rest.
+        assert after == "allow" or any(rule.verdict == "ask" for rule in given_rules)
 
 
 @given(st.lists(rules(), max_size=8), st.one_of(SIMPLE, st.builds(str.format, COMPOSITIONS, SIMPLE, SIMPLE)))
