@@ -39,15 +39,16 @@ def rewrite_file(target: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+def locked(path: Path, timeout: float = LOCK_TIMEOUT, *, make_folder: bool = True) -> Iterator[None]:
     """Hold the lock file `path` while the block runs; a process that dies lets go of it.
 
     Not for long in one event loop: waiting blocks the thread. Raises FileBusyError after `timeout` seconds, and OSError
-    when the lock file cannot be made.
+    when the lock file cannot be made: also when its folder is missing, if it is not to be made.
     """
     import fcntl
 
-    make_private(path.parent)
+    if make_folder:
+        make_private(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         end = time.monotonic() + timeout

@@ -108,18 +108,21 @@ def update_metadata(
     """
     if not folder.is_dir():
         raise _gone(folder)
-    with locked(folder / LOCK):
-        merged = {**({} if is_whole else load_metadata(folder).data), **changes}
-        kept = _scrubbed({key: value for key, value in merged.items() if value is not None}, scrub or default_scrub())
-        content = _encoded(kept)
-        try:
+    try:
+        # Another process may delete the session right now: its folder must not be made again.
+        with locked(folder / LOCK, make_folder=False):
+            merged = {**({} if is_whole else load_metadata(folder).data), **changes}
+            kept = _scrubbed(
+                {key: value for key, value in merged.items() if value is not None}, scrub or default_scrub()
+            )
+            content = _encoded(kept)
             before = None if is_activity else _activity_before(folder)
             _keep_previous(folder)
             replace_file(folder / NAME, content)
             if before is not None:
                 os.utime(folder / NAME, ns=(before, before))
-        except FileNotFoundError as error:
-            raise _gone(folder) from error
+    except FileNotFoundError as error:
+        raise _gone(folder) from error
     return kept
 
 

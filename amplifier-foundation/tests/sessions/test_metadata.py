@@ -150,6 +150,15 @@ def test_a_deleted_session_does_not_come_back(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+def test_a_session_that_is_deleted_meanwhile_stays_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that goes between the look for it and the lock is not made again."""
+    monkeypatch.setattr(Path, "is_dir", lambda path: True)
+    with pytest.raises(SessionGoneError):
+        update_metadata(tmp_path / "gone", {"name": "a"}, scrub=dict)
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_that_cannot_be_written_stays(tmp_path: Path) -> None:
     """A change that fails raises and leaves nothing half-done."""
     folder = tmp_path / "session"
