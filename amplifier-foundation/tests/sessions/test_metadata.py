@@ -152,7 +152,8 @@ def test_a_deleted_session_does_not_come_back(tmp_path: Path) -> None:
 
 def test_a_session_that_is_deleted_meanwhile_stays_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that goes between the look for it and the lock is not made again."""
-    monkeypatch.setattr(Path, "is_dir", lambda path: True)
+    is_dir, looked = Path.is_dir, iter([True])
+    monkeypatch.setattr(Path, "is_dir", lambda path: next(looked, False) or is_dir(path))
     with pytest.raises(SessionGoneError):
         update_metadata(tmp_path / "gone", {"name": "a"}, scrub=dict)
     monkeypatch.undo()
