@@ -78,7 +78,6 @@ RULES = (
         "??.txt",
         "x\\ y",
         "x y  ",
-        "*.{py,pyi}",
         "deep/**/a",
         "/lib/src/",
         "!build/",
