@@ -288,7 +288,7 @@ async def test_an_absolute_path_of_the_users_own_file(session: Session, user_ent
     script = session.project / "servers" / "odd.py"
     user_entry(command=sys.executable, args=[str(script), "plain"], sandbox="off")
     await session.open({})
-    await session.told("connected")
+    assert (await session.told("connected"))["server"] == "mine"
 
 
 async def test_a_module_of_an_untrusted_project(

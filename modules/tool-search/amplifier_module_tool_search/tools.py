@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from amplifier_module_tool_search.search import Search
 
 
-class SearchTool:
+class SearchTool(ABC):
     """Run a search and return its result."""
 
     name: ClassVar[str]
@@ -37,9 +38,9 @@ class SearchTool:
             failure = {"message": f"the search cannot be run: {error}", "code": "search_failed"}
         return ToolResult(success=False, output=failure["message"], error=failure)
 
+    @abstractmethod
     def _search(self) -> Search:
         """Return what searches."""
-        raise NotImplementedError
 
 
 class GrepTool(SearchTool):
