@@ -30,7 +30,7 @@ MAX_DEPTH: Final = 8
 #: How long a provider may take to list its models.
 _LIST_SECONDS: Final = 5.0
 #: Capabilities that a child shares with its parent.
-_SHARED: Final = ("session.routing", "runtime_skill_overlay")
+_SHARED: Final = ("session.routing", "session.modes", "runtime_skill_overlay")
 
 
 class ChildPreparation:
