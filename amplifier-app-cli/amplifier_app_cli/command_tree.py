@@ -278,6 +278,4 @@ ABSENT: Final = {
         "`module override` is not in this release: use `amplifier settings set overrides.MODULE.config.KEY VALUE`"
     ),
     "recipes": f"`recipes` are not in this release; {_KEPT}",
-    "mode": f"`modes` are not in this release; {_KEPT}",
-    "modes": f"`modes` are not in this release; {_KEPT}",
 }
