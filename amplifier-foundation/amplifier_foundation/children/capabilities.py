@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from amplifier_foundation.children.spawn import ChildSessions
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
+    from amplifier_kit.engine.routing.resolver import RoleResolver
 
 logger = logging.getLogger(__name__)
 
@@ -142,6 +143,14 @@ class LazyChildren:
         prepared, coordinator = self._parent.prepared, self._parent.session.coordinator
         return ModelRoles(prepared.home, prepared.project, lambda: answering_provider(coordinator))
 
+    @cached_property
+    def resolver(self) -> RoleResolver:
+        """Picks a model for a role."""
+        from amplifier_kit.engine.routing.resolver import RoleResolver
+
+        roles = self.roles
+        return RoleResolver(self._parent.session.coordinator, lambda: roles.known_roles, roles.candidates)
+
     @property
     def running(self) -> list[SessionRuntime]:
         """The sessions of the running children; may be read from another thread."""
@@ -152,7 +161,7 @@ class LazyChildren:
         coordinator = self._parent.session.coordinator
         coordinator.register_capability("session.spawn", SpawnCapability(lambda: self.sessions))
         coordinator.register_capability("session.resume", ResumeCapability(lambda: self.sessions))
-        coordinator.register_capability("model_role_resolver", Lazy(lambda: self.roles))
+        coordinator.register_capability("model_role_resolver", Lazy(lambda: self.resolver))
         if self._parent.saved is not None:
             coordinator.register_contributor("session.cost", "delegate:past", lambda: self.sessions.past_cost())
 

@@ -159,9 +159,10 @@ class ChildPreparation:
             (agent.get("provider_preferences"), agent.get("model_role")),
         ):
             preferences = wished if isinstance(wished, list | tuple) and wished else ()
-            if not preferences and isinstance(role, str):
-                preferences = self._roles.resolve(role)
-                if role not in (known := self._roles.known_roles):
+            roles = [role] if isinstance(role, str) else role if isinstance(role, list) else []
+            if not preferences and roles:
+                preferences = [one for each in roles for one in self._roles.candidates(str(each))]
+                if not {*(known := self._roles.known_roles)} & {*map(str, roles)}:
                     unknown.append(f"model_role {role!r:.100} is unknown and ignored; known roles: {', '.join(known)}")
             if preferences:
                 preferred = await with_preference(plan, preferences, self._models)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from amplifier_core.data import reason
-from amplifier_kit.awaitable import maybe_await, plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_kit.engine.delegation.request import DelegationError
+from amplifier_kit.engine.routing.resolver import preferences_for
 
 __all__ = ["known_roles", "preferences_of_role"]
 
@@ -29,9 +30,9 @@ async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any
         there = f"there are {', '.join(roles)}" if roles else "this session has no roles: leave it out"
         raise DelegationError("invalid_input", f"'model_role' {role!r:.100} is unknown; {there}")
     try:
-        found = await maybe_await(coordinator.get_capability("model_role_resolver").resolve(role))
+        found = await preferences_for(coordinator, role)
     except Exception as error:
         raise DelegationError(
             "routing_failed", f"cannot resolve the models of role {role!r}: {reason(error)}"
         ) from error
-    return [dict(entry) for entry in found or () if isinstance(entry, Mapping)]
+    return [preference.to_dict() for preference in found]
