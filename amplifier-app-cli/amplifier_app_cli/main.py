@@ -32,6 +32,7 @@ _COMMANDS: Final = {
         ("policy", "policy:policy", "List, add, explain and test the rules for what a session may do."),
         ("provider", "provider:provider", "Choose, configure and try providers of models."),
         ("resume", "resume:resume", "Resume a session of your choice."),
+        ("routing", "routing:routing", "List, choose and create matrices: which models fit which role."),
         ("run", "run:run", "Run one prompt and print the answer."),
         ("session", "session:session", "List, show, fork, export, restore and remove sessions."),
         ("settings", "settings:settings", "Show and change settings."),

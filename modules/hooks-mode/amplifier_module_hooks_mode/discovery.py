@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, denied_to_model, project_of
+from amplifier_kit.guard.project_trust import is_project_trusted, project_around
 from amplifier_kit.home import amplifier_home
 from amplifier_kit.modes import Mode, parse_mode
 
@@ -90,8 +91,8 @@ class ModeDiscovery:
             return
         if not files:
             return
-        project = self._project_around(folder)
-        if project is not None and not self._is_trusted():
+        project = project_around(self._coordinator, folder) if folder != _SHIPPED else None
+        if project is not None and not is_project_trusted(self._coordinator):
             self.problems.append(f"{folder} is left out: the project is not trusted; `amplifier trust` looks at it")
             return
         for file in files:
@@ -104,20 +105,6 @@ class ModeDiscovery:
                 continue
             if mode is not None:
                 yield mode
-
-    def _project_around(self, folder: Path) -> Path | None:
-        """Return the project if a folder is in it, None if it is not; the user's home is theirs, even in a project."""
-        project = Path(os.path.realpath(project_of(self._coordinator)))
-        home = Path(os.path.realpath(str(self._coordinator.get_capability("amplifier.home") or amplifier_home())))
-        real = Path(os.path.realpath(folder))
-        is_inside = real.is_relative_to(project) or folder.is_relative_to(project_of(self._coordinator))
-        is_own = real.is_relative_to(home) or real.is_relative_to(os.path.realpath(_SHIPPED))
-        return project if is_inside and not is_own else None
-
-    def _is_trusted(self) -> bool:
-        """Return whether the project is trusted; an app without trust leaves that to its user."""
-        ask = self._coordinator.get_capability("project.is_trusted")
-        return ask is None or plain_result(ask()) is True
 
     def _mentioned(self, mention: str) -> Path | None:
         resolver = self._coordinator.get_capability("mention_resolver")
