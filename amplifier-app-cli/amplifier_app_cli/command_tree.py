@@ -272,7 +272,6 @@ def _stopped() -> int:
 _KEPT: Final = "settings of it are kept untouched"
 
 ABSENT: Final = {
-    "notify": f"`notify` is not in this release; {_KEPT}",
     "module override": (
         "`module override` is not in this release: use `amplifier settings set overrides.MODULE.config.KEY VALUE`"
     ),

@@ -29,6 +29,7 @@ _COMMANDS: Final = {
         ("logs", "logs:logs", "Print the log of a session."),
         ("mcp", "mcp:mcp", "List, add, test and remove MCP servers."),
         ("module", "module:module", "List, add and check modules, and try their tools."),
+        ("notify", "notify:notify", "Be told when a turn has ended: on the desktop, or on your phone."),
         ("policy", "policy:policy", "List, add, explain and test the rules for what a session may do."),
         ("provider", "provider:provider", "Choose, configure and try providers of models."),
         ("resume", "resume:resume", "Resume a session of your choice."),
