@@ -13,7 +13,8 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.settings_editor import Setting, SettingsEditor, scope_options, with_json_of_edits
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
-from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.children.model_roles import RoutingError, routing_settings
+from amplifier_foundation.files import replace_file
 
 if TYPE_CHECKING:
     from amplifier_kit.engine.routing.matrix import Matrix
@@ -25,12 +26,6 @@ MATRIX: Final = Setting(
     missing="no matrix was chosen there",
     overridden="note: overridden here by {by}",
 )
-
-
-class MatrixFileError(FoundationError):
-    """A matrix is missing or wrong, or cannot be created."""
-
-    code = "routing_invalid"
 
 
 @click.group(cls=LazyGroup)
@@ -166,11 +161,11 @@ def create(name: str, like: str, as_json: bool) -> None:
     base = _load(app, like)
     file = app.home.path / "routing" / f"{name}.yaml"
     if file.exists():
-        raise MatrixFileError(f"{file} is there already: edit it, or choose another name")
+        raise RoutingError(f"{file} is there already: edit it, or choose another name")
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = base.file.read_text(encoding="utf-8").splitlines()
     renamed = [f"name: {name}" if line.startswith("name:") else line for line in lines]
-    file.write_text("\n".join(renamed) + "\n", encoding="utf-8")
+    replace_file(file, "\n".join([*renamed, ""]).encode())
     _load(app, name)
     if as_json:
         print_json({"name": name, "file": str(file)})
@@ -182,8 +177,6 @@ def _folders(app: App) -> list[Path]:
 
 
 def _chosen(app: App) -> str | None:
-    from amplifier_foundation.children.model_roles import routing_settings
-
     return routing_settings(app.settings)[0]
 
 
@@ -193,4 +186,4 @@ def _load(app: App, name: str) -> Matrix:
     try:
         return load_matrix(name, _folders(app))
     except MatrixError as error:
-        raise MatrixFileError(str(error)) from error
+        raise RoutingError(str(error)) from error

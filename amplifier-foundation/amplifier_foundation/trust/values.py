@@ -68,7 +68,11 @@ _EMPTY_ALLOWS_NOTHING: Final = r"allowed_(\w+_)?paths"
 #: Modules that watch or record a session; an invalid config would remove them.
 _OBSERVERS: Final = ("hooks-approval", "hooks-logging")
 #: Protections of single modules.
-_MODULE_SETTINGS: Final = {"hooks-redaction": re.compile(r"rules")}
+_MODULE_SETTINGS: Final = {
+    "hooks-mode": re.compile(r"infrastructure_tools"),
+    "hooks-redaction": re.compile(r"rules"),
+    "tool-mode": re.compile(r"gate_policy"),
+}
 #: Sections whose lists replace earlier ones.
 _REPLACING: Final = ("overrides", "modules", "agents")
 

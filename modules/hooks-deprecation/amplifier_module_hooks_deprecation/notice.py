@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, project_of
 from amplifier_kit.home import amplifier_home
 from amplifier_module_hooks_deprecation.config import Deprecation
@@ -47,7 +48,8 @@ class DeprecationNotice:
                 continue
             text = _text(deprecation, files)
             if self._coordinator.display_system is not None:
-                self._coordinator.display_system.show_message(text, deprecation.severity, NAME)
+                display = self._coordinator.display_system
+                await maybe_await(display.show_message(text, deprecation.severity, NAME))
             else:
                 logger.warning("%s", text)
             facts = {"bundle_name": deprecation.bundle_name, "replacement": deprecation.replacement}

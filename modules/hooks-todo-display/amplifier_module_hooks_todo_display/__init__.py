@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from amplifier_core.events import TOOL_POST, TOOL_PRE
+from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.config import read_config
 from amplifier_module_hooks_todo_display.config import TodoDisplayConfig
 from amplifier_module_hooks_todo_display.render import todo_lines, todos_of
@@ -32,14 +33,15 @@ class TodoDisplay:
         if _is_todo(data):
             self._before = self._todos()
 
-    def on_tool_post(self, event: str, data: Any) -> None:
+    async def on_tool_post(self, event: str, data: Any) -> None:
         """Show the list when the call has changed it."""
         display = self._coordinator.display_system
         if not _is_todo(data) or display is None or (todos := self._todos()) == self._before:
             return
         self._before = todos
         if lines := todo_lines(todos, self._settings):
-            display.show_message("\n".join(["", *lines] if len(lines) > 1 else lines), "info", NAME)
+            text = "\n".join(["", *lines] if len(lines) > 1 else lines)
+            await maybe_await(display.show_message(text, "info", NAME))
 
     def _todos(self) -> list[dict[str, str]]:
         return todos_of(getattr(self._coordinator, "todo_state", None))
