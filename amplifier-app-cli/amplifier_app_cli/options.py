@@ -47,6 +47,12 @@ def check_option(command: Function) -> Function:
     return click.option("--check", "is_check", cls=Option, hidden_names=names, is_flag=True, help=help_text)(command)
 
 
+def source_option(command: Function) -> Function:
+    """Add `--source` to a command that updates a bundle."""
+    help_text = "Update what is fetched from this address alone, written as `--check` shows it."
+    return click.option("--source", metavar="URI", help=help_text)(command)
+
+
 def _set_flag(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(context: click.Context, parameter: click.Parameter, is_given: Any) -> None:
         if is_given:
