@@ -30,7 +30,7 @@ _KEYS = (
     ("Ctrl-O", "show the last output of a tool in full; again: the one before"),
     ("Shift-Tab", "change the permission mode: what needs no question"),
     ("Ctrl-R", "search what was typed before"),
-    ("Esc", "stop the turn after its step; again: at once"),
+    ("Esc", "stop the turn at once, with the command that runs"),
     ("Ctrl-C", _STOP),
     ("Ctrl-D", "leave, as exit and quit do"),
 )
