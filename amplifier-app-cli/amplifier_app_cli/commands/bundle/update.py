@@ -130,7 +130,7 @@ async def _look(updates: Sequence[BundleUpdate], app: App, source: str | None) -
         sources = fetched_sources(composition)
         if source is not None:
             if source not in sources:
-                hint = did_you_mean(source, sources) if sources else "it fetches nothing"
+                hint = did_you_mean(source, sorted(sources)) if sources else "it fetches nothing"
                 _fail(one, SourceNotFoundError(f"the bundle fetches nothing from {source!r}: {hint}"))
                 continue
             sources = {source: sources[source]}
