@@ -62,7 +62,7 @@ class Conversation:
         self.children = LiveTree(self.scrub)
         self.children.connect(hooks)
         self.runtime.account.listeners.append(self.children.count)
-        self.child_view = ChildView(screen, self.children)
+        self.child_view = ChildView(screen, self.children, self.progress.outputs)
         self.steering = Steering(self.coordinator)
         self.steering.connect()
         self.commands = Commands(self)
