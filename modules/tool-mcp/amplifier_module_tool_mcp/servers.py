@@ -27,7 +27,7 @@ from amplifier_module_tool_mcp.events import (
     SANDBOX_BLOCKED,
     TOOLS_CHANGED,
 )
-from amplifier_module_tool_mcp.faults import ServerFault
+from amplifier_module_tool_mcp.faults import READ_ONLY, ServerFault
 from amplifier_module_tool_mcp.server_entry import Mask, ServerSpec
 from amplifier_module_tool_mcp.server_files import BUNDLE, Found
 from amplifier_module_tool_mcp.tools import McpTool, View
@@ -229,6 +229,21 @@ class Servers:
         """Leave the processor to a turn until it has asked the model, and has nothing to do but to wait."""
         self._schedule_start(_LONGEST_HEAD_START)
         return HookResult(action="continue")
+
+    async def on_mode(self, event: str, data: dict[str, Any]) -> HookResult:
+        """End the programs of servers when the session may only read from now on, and start them when it may more."""
+        local = [one for one in self.connections.values() if one.spec.transport == "stdio"]
+        if self._is_read_only():
+            await asyncio.gather(*(connection.suspend(_read_only_fault()) for connection in local))
+            return HookResult(action="continue")
+        for connection in local:
+            if connection.fault is not None and connection.fault.code == READ_ONLY:
+                connection.start()
+        return HookResult(action="continue")
+
+    def _is_read_only(self) -> bool:
+        is_read_only = self._coordinator.get_capability("session.is_read_only")
+        return callable(is_read_only) and plain_result(is_read_only()) is not False
 
     async def on_session(self, event: str, data: dict[str, Any]) -> HookResult:
         """Note that the session has started: every event listener is registered by now."""
@@ -440,6 +455,8 @@ class Servers:
 
             timeout = spec.connect_timeout or settings.connect_timeout
             return HttpLink(resolved, timeout=timeout, largest=settings.max_message_bytes)
+        if self._is_read_only():
+            raise _read_only_fault()
         from amplifier_module_tool_mcp.process import ServerProcess
         from amplifier_module_tool_mcp.sandbox import ServerSandbox
         from amplifier_module_tool_mcp.server_log import ErrorStream, log_path
@@ -522,6 +539,11 @@ class Servers:
         for mask in self._masks.values():
             text = mask.diagnostic(text)
         return text
+
+
+def _read_only_fault() -> ServerFault:
+    reason = "its program is not started while the session may only read, as it could write"
+    return ServerFault(READ_ONLY, reason, "Choose another permission mode to use it")
 
 
 async def _missing(connection: Connection) -> ServerFault | None:
