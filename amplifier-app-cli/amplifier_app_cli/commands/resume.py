@@ -103,7 +103,8 @@ def _go_on(app: App, session: Callable[[], str], prompt: str | None, wishes: dic
 
     def asked() -> tuple[SessionRequest, UserInput]:
         _recap(wishes)  # report contradicting options, also where nothing is shown again
-        return request_of(app, {**wishes, "resume": session()}), read_prompt(prompt, is_optional=True)
+        request = request_of(app, {**wishes, "resume": session()})
+        return request, read_prompt(prompt, wishes["max_stdin"], is_optional=True)
 
     answer(app, format_of(wishes), asked)
 

@@ -11,7 +11,7 @@ import click
 
 from amplifier_app_cli.app import App
 from amplifier_app_cli.completion import MODEL, PROVIDER
-from amplifier_app_cli.run.standard_input import read_piped
+from amplifier_app_cli.run.standard_input import read_piped, read_text
 from amplifier_app_cli.session_request import SessionRequest
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ _OPTIONS = (
         "--output-schema",
         metavar="FILE",
         help="Answer with JSON that fits the JSON schema in this file, for one prompt.",
+    ),
+    click.option(
+        "--max-stdin",
+        metavar="MB",
+        type=click.IntRange(1),
+        default=10,
+        show_default=True,
+        help="Longest text that is read from standard input, in megabytes.",
     ),
     click.option("--locked", is_flag=True, help="Use exactly what bundle.lock pins, and fail for anything else."),
     click.option("--offline", is_flag=True, help="Fetch and install nothing."),
@@ -217,11 +225,12 @@ def converse(app: App, wishes: dict[str, Any], request: SessionRequest, **more: 
     run_to_exit(lambda: chat(app, request, **more))
 
 
-def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
+def read_prompt(given: str | None, megabytes: int, *, is_optional: bool = False) -> UserInput:
     """Return the prompt: the argument, then what is piped in; standard input alone when it is `-` or not given.
 
     An argument counts as typed; piped text may come from anywhere, so that an `@` in it names no file. Raises
-    UsageError without a prompt, unless it is optional: a resumed session may have answered calls to run.
+    UsageError for more than that many megabytes from standard input, and without a prompt, unless it is optional: a
+    resumed session may have answered calls to run.
     """
     from amplifier_foundation.prompt.user_input import UserInput
 
@@ -230,13 +239,13 @@ def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
             raise click.UsageError("the prompt is empty")
         # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.
         typed = UserInput.of_typed(given.encode("utf-8", "replace").decode("utf-8"))
-        piped = read_piped().strip("\n")
+        piped = read_piped(megabytes).strip("\n")
         return typed + UserInput.of_data(f"\n\n{piped}") if piped.strip() else typed
     if sys.stdin is None or sys.stdin.isatty():
         if is_optional and given is None:
             return UserInput("")
         raise click.UsageError("no prompt: give one as an argument, pipe it in, or chat with --mode chat")
-    text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    text = read_text(sys.stdin.buffer, megabytes)
     if not text.strip():
         if is_optional and given is None:
             return UserInput("")
