@@ -153,9 +153,9 @@ class McpServerNotice:
         """Record which servers are missing now: the answer is complete, and the session still open."""
         servers = _mcp_servers(coordinator)
         if servers is not None:
-            self._late = tuple(
-                one.name for one in servers.statuses() if one.state in ("new", "connecting") and not one.offers
-            )
+            unlisted = servers.unlisted()
+            starting = ("new", "connecting")
+            self._late = tuple(one.name for one in servers.statuses() if one.state in starting and one.name in unlisted)
 
     def notes(self) -> list[str]:
         """Return a line for each late server; one that failed has been reported with the reason."""
