@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_app_cli.ui.say import events_with_notice
@@ -133,6 +134,14 @@ class MentionNotice:
             return False
         self._shown.add(key)
         return True
+
+
+def unasked_change_text(files: Sequence[str], project: Path) -> str:
+    """Return what to tell about files that a turn changed and that others run by themselves."""
+    names = [str(Path(file).relative_to(project)) if Path(file).is_relative_to(project) else file for file in files]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    shown = ", ".join(names[:_MOST_NAMED])
+    return f"this turn changed {shown}{more}: a shell, an editor, git or a server runs that by itself, so look at it"
 
 
 class McpServerNotice:
