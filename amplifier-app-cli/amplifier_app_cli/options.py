@@ -17,6 +17,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Program = TypeVar("Program", bound=click.Command)
 
 
+class Integer(click.IntRange):
+    """A whole number; errors and help call it that, not a range."""
+
+    name = "integer"
+
+
+class Number(click.FloatRange):
+    """A number; errors and help call it that, not a range."""
+
+    name = "number"
+
+
 class Option(click.Option):
     """An option that is also accepted as one of `hidden_names`, which help and completion do not show."""
 

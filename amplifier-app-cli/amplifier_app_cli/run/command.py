@@ -11,6 +11,7 @@ import click
 
 from amplifier_app_cli.app import App
 from amplifier_app_cli.completion import MODEL, PROVIDER
+from amplifier_app_cli.options import Integer, Number
 from amplifier_app_cli.run.standard_input import read_piped, read_text
 from amplifier_app_cli.session_request import SessionRequest
 
@@ -50,7 +51,7 @@ _OPTIONS = (
         type=MODEL,
         help="Model that answers; without --provider, the provider that serves it is found.",
     ),
-    click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
+    click.option("--max-tokens", type=Integer(1), help="Longest answer, in tokens."),
     click.option(
         "--output-schema",
         metavar="FILE",
@@ -59,7 +60,7 @@ _OPTIONS = (
     click.option(
         "--max-stdin",
         metavar="MB",
-        type=click.IntRange(1),
+        type=Integer(1),
         default=10,
         show_default=True,
         help="Longest text that is read from standard input, in megabytes.",
@@ -75,21 +76,21 @@ _OPTIONS = (
     ),
     click.option(
         "--max-usd",
-        type=click.FloatRange(0),
+        type=Number(0),
         help="Stop calling models and tools once this run has cost that many dollars.",
     ),
     click.option(
         "--max-total-tokens",
-        type=click.IntRange(0),
+        type=Integer(0),
         help="Stop calling models and tools once this run has used that many tokens, in and out together.",
     ),
-    click.option("--max-turns", type=click.IntRange(0), help="Call the model at most that often in this run."),
+    click.option("--max-turns", type=Integer(0), help="Call the model at most that often in this run."),
     click.option(
         "--max-seconds",
-        type=click.FloatRange(0),
+        type=Number(0),
         help="Stop calling models and tools after that many seconds; waiting for you counts.",
     ),
-    click.option("--max-tool-calls", type=click.IntRange(0), help="Call tools at most that often in this run."),
+    click.option("--max-tool-calls", type=Integer(0), help="Call tools at most that often in this run."),
     click.option(
         "--permission-mode",
         type=click.Choice(_MODES),

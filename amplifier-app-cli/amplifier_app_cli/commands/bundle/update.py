@@ -130,8 +130,8 @@ async def _look(updates: Sequence[BundleUpdate], app: App, source: str | None) -
         sources = fetched_sources(composition)
         if source is not None:
             if source not in sources:
-                hint = did_you_mean(source, sorted(sources)) if sources else "it fetches nothing"
-                _fail(one, SourceNotFoundError(f"the bundle fetches nothing from {source!r}: {hint}"))
+                where = f" from {source!r}: {did_you_mean(source, sorted(sources))}" if sources else ""
+                _fail(one, SourceNotFoundError(f"the bundle fetches nothing{where}"))
                 continue
             sources = {source: sources[source]}
         one.sources = await look_for_newer(composition, sources, app.project, app.environ)
