@@ -22,6 +22,7 @@ from amplifier_kit.struct import FrozenStruct
 if TYPE_CHECKING:
     from amplifier_foundation.children.model_roles import ModelRoles
     from amplifier_foundation.children.spawn import ChildSessions
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
 
@@ -146,6 +147,10 @@ class LazyChildren:
     def running(self) -> list[SessionRuntime]:
         """The sessions of the running children; may be read from another thread."""
         return self.sessions.running if "sessions" in self.__dict__ else []
+
+    async def spawn_prepared(self, request: SpawnRequest, prepared: Prepared) -> dict[str, Any]:
+        """Run a task in a child whose parts an app has prepared; see `ChildSessions.spawn_prepared`."""
+        return await self.sessions.spawn_prepared(request, prepared)
 
     def connect(self) -> None:
         """Register the capabilities by which modules spawn children."""

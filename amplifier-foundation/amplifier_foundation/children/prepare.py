@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from amplifier_foundation.children.capabilities import SELF, SpawnRequest
 from amplifier_foundation.children.errors import TooDeepError
 from amplifier_foundation.children.model_roles import ModelRoles, Preferred, names_provider, with_preference
-from amplifier_foundation.children.plan import child_plan
+from amplifier_foundation.children.plan import child_plan, configure_orchestrator
+from amplifier_foundation.children.restrictions import restrict
 from amplifier_foundation.children.results import own_span
+from amplifier_foundation.merge import copied
 from amplifier_foundation.prompt.access import ReadDeniedError
 from amplifier_foundation.prompt.mention_resolver import MentionError
 from amplifier_foundation.sessions.origin import ChildFacts, Origin, UserChanges
@@ -86,6 +88,16 @@ class ChildPreparation:
             composed = replace(composed, instruction=instruction, context=files)
             warnings = (*warnings, *missing)
         return replace(parent, composed=composed, is_recorded=False), warnings, preferred.provider is not None
+
+    async def given(self, request: SpawnRequest, given: Prepared) -> tuple[Prepared, tuple[str, ...], bool]:
+        """Return the same for a child whose parts an app has prepared; its parent's restrictions hold for it."""
+        plan = copied(given.composed.plan)
+        restrict(plan, self._parent.prepared.composed.plan, self._parent.rules)
+        if request.orchestrator_config:
+            configure_orchestrator(plan, request.orchestrator_config)
+        preferred = await self._preferred(plan, request, {})
+        composed = replace(given.composed, plan=preferred.plan)
+        return replace(given, composed=composed), preferred.warnings, preferred.provider is not None
 
     def metadata(
         self, facts: ChildFacts, request: SpawnRequest, agent: Mapping[str, Any], prepared: Prepared, task: str

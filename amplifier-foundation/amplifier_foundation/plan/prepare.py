@@ -218,11 +218,14 @@ def refused(composed: Composed, options: Options) -> tuple[Refusal, ...]:
     return check.refuse(composed.modules, composed.values)
 
 
-async def activate(composed: Composed, options: Options, fetcher: Fetcher | None = None) -> Prepared:
+async def activate(
+    composed: Composed, options: Options, fetcher: Fetcher | None = None, *, install: bool = True
+) -> Prepared:
     """Fetch the modules and install what they need, all at once; the result has the paths of everything.
 
-    Without a `fetcher` the pins of `composed` are used. Raises ModuleActivationError with every module that cannot be
-    used; with `allow_missing` they are warnings, except for content that differs from what a lock says.
+    Without a `fetcher` the pins of `composed` are used; without `install` the modules run with what is there. Raises
+    ModuleActivationError with every module that cannot be used; with `allow_missing` they are warnings, except for
+    content that differs from what a lock says.
     """
     if not composed.modules:
         return Prepared(composed, options.home, options.project)
@@ -237,7 +240,7 @@ async def activate(composed: Composed, options: Options, fetcher: Fetcher | None
     activator = Activator(
         options.home, offline=options.offline, environ=options.environ, on_progress=options.on_progress
     )
-    activated = await activator.activate(modules, packages, allow_missing=options.allow_missing)
+    activated = await activator.activate(modules, packages, allow_missing=options.allow_missing, install=install)
     # What these hold is imported once for the whole process; folders of modules are a session's own.
     enter(Activated(site_folders=activated.site_folders))
     return Prepared(
