@@ -77,6 +77,10 @@ class BundleSession(AmplifierSession):
         finally:
             self._turn = before
 
+    async def __aenter__(self) -> BundleSession:
+        await super().__aenter__()
+        return self
+
     async def cleanup(self) -> None:
         """Cancel running children, emit session:end and release everything, whatever fails on the way."""
         runtime, self.runtime = self.runtime, None

@@ -115,10 +115,21 @@ def _meta(value: Any, at: Keys, problems: Problems) -> None:
         return
     for key, item in value.items():
         near = difflib.get_close_matches(str(key), [name for name in _META_KEYS if name not in value], 1, _SLIP)
-        if key in _META_KEYS:
+        if key == "model_role" and item is not None:
+            _role(item, (*at, key), problems)
+        elif key in _META_KEYS:
             problems.expect(item is None or isinstance(item, str), "text", item, (*at, key))
         elif near:
             problems.unknown((*at, key), f"unknown key {key!r} in meta: did you mean {near[0]!r}?")
+
+
+def _role(value: Any, at: Keys, problems: Problems) -> None:
+    """Check a role, or several in the order in which they are tried."""
+    if not isinstance(value, list):
+        problems.expect(isinstance(value, str), "a role or a list of roles", value, at)
+        return
+    for index, role in enumerate(value):
+        text(role, (*at, index), problems)
 
 
 def _preference(value: Any, at: Keys, problems: Problems) -> None:
@@ -128,7 +139,8 @@ def _preference(value: Any, at: Keys, problems: Problems) -> None:
 
 
 _ONLY_OF_AGENTS: Final[Mapping[str, Shape]] = {
-    **dict.fromkeys((*_META_KEYS, "instruction"), text),
+    **dict.fromkeys(("name", "description", "instruction"), text),
+    "model_role": _role,
     "meta": _meta,
     "agents": _access,
     "provider_preferences": list_of(_preference),
