@@ -154,6 +154,13 @@ class BundleLoader:
         limit = fetched.root if fetched.root.is_dir() else fetched.root.parent
         return self._file(found, uri, None, named_by, owner="fetched", limit=limit, given_by_user=given_by_user)
 
+    async def fetch_file(self, uri: str) -> Fetched:
+        """Return a file that is named by address; raises SourceError."""
+        fetched = await self._fetcher.fetch(uri)
+        if not fetched.is_local:
+            self.sources[uri] = fetched
+        return fetched
+
     def _file(
         self,
         path: Path,
