@@ -268,3 +268,15 @@ async def test_our_contexts_can_be_awaited(app_home: Path, answering: Make, modu
         await context.set_system_prompt_factory(factory)
         sent = await context.get_messages_for_request()
         assert sent[0] == {"role": "system", "content": "From the factory."}
+
+
+async def test_settings_decide_about_lists_of_roles(app_home: Path, answering: Make) -> None:
+    """Without a resolver of a module, the first role of an agent's list that the settings know gives its model."""
+    (app_home / "settings.yaml").write_text(
+        "routing: {overrides: {coding: {candidates: [{provider: two, model: two-model}]}}}\n"
+    )
+    agents = {"builder": {**AGENT, "model_role": ["unheard of", "coding", "general"]}}
+    async with _session(answering(providers=PROVIDERS, agents=agents)) as session:
+        result = await session.coordinator.get_capability("session.spawn")("builder", "Build it.", session)
+        assert result["output"] == "From two."
+        assert "'unheard of' is unknown" in result["metadata"]["warnings"][0]
