@@ -6,8 +6,7 @@ The tools run as a session runs them, in a process that is there already; the ot
 read. Every round runs each of them once, so that whatever else the machine does hits all alike; the lower quartile of
 the rounds counts. glob answers newest first, with sizes, which takes a look at every file that matches. The same work
 is ripgrep's list (`rg --files`) sent through `stat` and `sort`; ripgrep's own `--sortr modified` is the same too, but
-it does that with one thread. Beside the bare list there is a target only where few files match. A grep that finds
-nothing lists the files once more, to know whether one was too large. Prints a table, or with --json one object
+it does that with one thread. Beside the bare list there is a target only where few files match. Prints a table, or with --json one object
 `{"rows": [{"what", "ms", "other", "other_ms", "ratio", "target", "met"}]}`; exits 1 when a target is missed, 2 when an
 answer is wrong.
 """

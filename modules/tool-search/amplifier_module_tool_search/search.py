@@ -25,7 +25,7 @@ from amplifier_module_tool_search.calls import GlobCall, GrepCall, SearchError
 from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.glob_pattern import expand_braces
 from amplifier_module_tool_search.hidden import Hidden
-from amplifier_module_tool_search.output import CountOutput, LineOutput, Notes, Output, PathCount, PathOutput
+from amplifier_module_tool_search.output import CountOutput, LineOutput, Notes, Output, PathOutput
 from amplifier_module_tool_search.place import Place, Places, readable
 from amplifier_module_tool_search.ripgrep import Selection, find_ripgrep, pattern_options, selection_options
 
@@ -37,7 +37,8 @@ PROGRESS_PERIOD: Final = 1.0
 MAX_MEMORY: Final = 2 * 1024**3
 #: Seconds past its time that the thread gets to end by itself.
 _GRACE: Final = 5.0
-_STDERR_LIMIT: Final = 1024 * 1024
+#: ripgrep logs the files that it leaves out: which of them are too large is of interest.
+_STDERR_LIMIT: Final = 16 * 1024 * 1024
 _FALLBACK: Final = os.path.join(os.path.dirname(__file__), "fallback.py")
 #: Folders that a search of the root folder leaves out.
 _SYSTEM: Final = ("proc/", "sys/", "dev/")
@@ -70,7 +71,8 @@ class Work:
         """
         output = PathOutput()
         if self.ripgrep is not None and not with_folders:
-            code = self._list_by_ripgrep(self.ripgrep, selection, output)
+            with selection_options(selection, self.place) as (options, fds):
+                code = self.run([self.ripgrep, "--files", "--null", *options, "./"], output, fds=fds)
         else:
             asked = {
                 "exclusions": () if selection.includes_ignored else selection.exclusions,
@@ -81,17 +83,6 @@ class Work:
             }
             code = self.run_fallback(asked, output)
         return list(output.files) if self.hidden is None else self.hidden.remove(output.files), code
-
-    def count_files(self, selection: Selection) -> int:
-        """Return how many files ripgrep lists."""
-        assert self.ripgrep is not None
-        output = PathCount()
-        self._list_by_ripgrep(self.ripgrep, selection, output)
-        return output.count
-
-    def _list_by_ripgrep(self, ripgrep: str, selection: Selection, output: Output) -> int:
-        with selection_options(selection, self.place) as (options, fds):
-            return self.run([ripgrep, "--files", "--null", *options, "./"], output, fds=fds)
 
     def run_fallback(self, asked: Mapping[str, Any], output: Output, fds: Sequence[int] = ()) -> int:
         """Run a request to the fallback; see `run`."""
@@ -272,6 +263,9 @@ class GrepSearch(Search):
                 # Lookaround and references, which a ripgrep without PCRE2 does not understand.
                 work.notes.complaints.clear()
                 output, code = self._grep_by_fallback(call, work, selection)
+        # "Nothing found" must name the files that were not searched.
+        large = {} if output.files else work.notes.large
+        work.notes.large = {path: size for path, size in large.items() if _path_filter(call)(path)}
         return output, work.check(code, is_empty=not output.files)
 
     def _grep_by_ripgrep(self, call: GrepCall, work: Work, selection: Selection) -> tuple[Output, int]:
@@ -293,13 +287,6 @@ class GrepSearch(Search):
         with selection_options(selection, place) as (options, fds):
             argv = [*program, *options, *pattern_options(call, most, has_lines=has_lines), "./"]
             code = work.run(argv, output, fds=fds)
-        if output.files or not (code in (0, 1) or work.notes.has_unreadable):
-            return output, code
-        # "Nothing found" must name the files that were not searched; ripgrep does not report those. To count all files
-        # takes less time than a look at each.
-        if output.searched is None or work.count_files(selection) != output.searched:
-            paths, _ = work.list_files(selection)
-            _note_large_files(work, filter(_path_filter(call), paths), most)
         return output, code
 
     def _grep_by_fallback(self, call: GrepCall, work: Work, selection: Selection) -> tuple[Output, int]:
@@ -322,10 +309,7 @@ class GrepSearch(Search):
             "max_file_size": most,
             "memory": MAX_MEMORY,
         }
-        code = work.run_fallback(asked, output, fds) or code
-        if place.is_folder and not output.files:
-            _note_large_files(work, paths, most)
-        return output, code
+        return output, work.run_fallback(asked, output, fds) or code
 
 
 def _output(call: GrepCall, work: Work) -> Output:
@@ -361,22 +345,8 @@ def _is_searchable(call: GrepCall, work: Work, most: int) -> bool:
         return False
     size = os.stat(work.place.entrance).st_size
     if size > most:
-        work.notes.add_large(work.place.shown(""), size)
+        work.notes.large[work.place.shown("")] = size
     return size <= most
-
-
-def _note_large_files(work: Work, paths: Iterable[str], most: int) -> None:
-    folder = work.place.fd
-    for number, path in enumerate(paths):
-        if number % 128 == 0 and work.is_late():
-            work.how = "late"
-            return
-        try:
-            size = os.stat(path, dir_fd=folder, follow_symlinks=False).st_size
-        except OSError:
-            continue  # gone meanwhile
-        if size > most:
-            work.notes.add_large(readable(path), size)
 
 
 def _selection(exclusions: Sequence[str], includes_ignored: bool) -> Selection:
