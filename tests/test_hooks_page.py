@@ -47,7 +47,7 @@ def test_the_gates_are_those_of_the_code() -> None:
     """What is denied without an answer is what the page says."""
     header = next(line for line in _section("When there is no answer").splitlines() if line.startswith("| |"))
     assert set(re.findall(r"`(\w+)`", header)) == {
-        name for name, hook_event in HOOK_EVENTS.items() if hook_event.is_gate
+        name for name, one in HOOK_EVENTS.items() if one.is_gate
     }
     assert f"{ShellHooksConfig().timeout:g} seconds" in _section("When there is no answer")
 

@@ -233,7 +233,7 @@ class FoundHooks(Struct):
 def _files(settings: ShellHooksConfig, project: Path, home: Path | None, trust: Trust) -> Iterator[tuple[Path, Source]]:
     """Yield the files in the order in which their hooks run; the user's come first, even if listed again."""
     if home is not None:
-        for path in sorted((home / "hooks").rglob(_NAME)):
+        for path in _hooks_files(home / "hooks"):
             yield path, Source(f"home/{path.relative_to(home).as_posix()}", path.parent)
     for given in settings.files:
         path = project / os.path.expanduser(given)
@@ -241,13 +241,18 @@ def _files(settings: ShellHooksConfig, project: Path, home: Path | None, trust: 
         is_projects = is_inside or trust.is_config_of_project
         yield path, Source(given, path.parent, "" if trust.config else CONFIG_NOT_TRUSTED, is_projects)
     refusal = "" if trust.project else NOT_TRUSTED
-    for path in sorted((project / ".amplifier" / "hooks").rglob(_NAME)):
+    for path in _hooks_files(project / ".amplifier" / "hooks"):
         yield path, Source(path.relative_to(project).as_posix(), path.parent, refusal, is_projects=True)
     if settings.claude_settings:
         for name in ("settings.json", "settings.local.json"):
             path = project / ".claude" / name
             if path.exists():
                 yield path, Source(f".claude/{name}", path.parent, refusal, is_projects=True, is_claude=True)
+
+
+def _hooks_files(folder: Path) -> list[Path]:
+    """Return the files below a folder, sorted; links to folders are not followed, so that there is an end."""
+    return sorted(Path(place, _NAME) for place, _, files in os.walk(folder) if _NAME in files)
 
 
 def _section(path: Path, source: Source, problems: list[Problem]) -> Any:
