@@ -6,18 +6,18 @@ import asyncio
 import fnmatch
 import heapq
 import json
-import logging
 import os
 import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from amplifier_kit.engine.tasks import progress_reports
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.threads import in_thread, run_stoppable
 from amplifier_module_tool_search.answer import MAX_CHARACTERS, TOO_MUCH, Answer
@@ -28,8 +28,6 @@ from amplifier_module_tool_search.hidden import Hidden
 from amplifier_module_tool_search.output import CountOutput, LineOutput, Notes, Output, PathOutput
 from amplifier_module_tool_search.place import Place, Places, readable
 from amplifier_module_tool_search.ripgrep import Selection, find_ripgrep, pattern_options, selection_options
-
-logger = logging.getLogger(__name__)
 
 #: Seconds between events about a search that is not finished.
 PROGRESS_PERIOD: Final = 1.0
@@ -167,14 +165,15 @@ class Search(ABC):
     async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a call; raise SearchError."""
 
-    async def _run(
-        self, place: Place, given: Mapping[str, Any], seconds: float, work: Callable[[Work], dict[str, Any]]
-    ) -> dict[str, Any]:
+    async def _run(self, place: Place, seconds: float, work: Callable[[Work], dict[str, Any]]) -> dict[str, Any]:
         """Do the work in a thread, which closes the place; raise SearchError."""
 
         def run(stop: threading.Event) -> dict[str, Any]:
             with closing(place):
                 return work(Work(place, ripgrep, hidden, seconds, stop))
+
+        def report(elapsed: float) -> dict[str, Any]:
+            return {"message": f"searching {readable(place.path)}", "elapsed_seconds": round(elapsed, 1)}
 
         try:
             hidden = Hidden.find(self._coordinator, self.name, place)
@@ -183,7 +182,10 @@ class Search(ABC):
             place.close()
             raise
         try:
-            async with self._report_progress(place, given), asyncio.timeout(seconds + _GRACE):
+            async with (
+                progress_reports(self._coordinator, self.name, PROGRESS_PERIOD, report),
+                asyncio.timeout(seconds + _GRACE),
+            ):
                 return await run_stoppable(run, grace=_GRACE)
         except TimeoutError:
             raise SearchError("timeout", f"{readable(place.path)} did not answer within {seconds:g} s") from None
@@ -197,30 +199,6 @@ class Search(ABC):
             )
         return found
 
-    @asynccontextmanager
-    async def _report_progress(self, place: Place, given: Mapping[str, Any]) -> AsyncIterator[None]:
-        """Emit `tool:progress` every second while the block runs."""
-        call_id = given.get("_tool_call_id")
-        payload = {"tool_name": self.name} | ({"tool_call_id": call_id} if isinstance(call_id, str) else {})
-        message = f"searching {readable(place.path)}"
-
-        async def report() -> None:
-            start = time.monotonic()
-            while True:
-                await asyncio.sleep(PROGRESS_PERIOD)
-                elapsed = round(time.monotonic() - start, 1)
-                event = {**payload, "message": message, "elapsed_seconds": elapsed}
-                await self._coordinator.hooks.emit("tool:progress", event)
-
-        task = asyncio.create_task(report())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-            if not task.cancelled() and (error := task.exception()) is not None:
-                logger.warning("tool-search: progress cannot be reported: %r", error)
-
 
 # --- grep ---
 
@@ -233,7 +211,7 @@ class GrepSearch(Search):
     async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         call = GrepCall.read(given, self._settings.grep)
         place = await self._places.open(self.name, given, call.path)
-        return await self._run(place, given, self._settings.grep.timeout, lambda work: self._search(call, work))
+        return await self._run(place, self._settings.grep.timeout, lambda work: self._search(call, work))
 
     def _search(self, call: GrepCall, work: Work) -> dict[str, Any]:
         answer = Answer(call, work.place)
@@ -376,7 +354,7 @@ class GlobSearch(Search):
         if not place.is_folder:
             place.close()
             raise SearchError("not_a_folder", f"{readable(place.path)} is a file; glob looks in folders")
-        return await self._run(place, given, self._settings.glob.timeout, lambda work: self._search(call, work))
+        return await self._run(place, self._settings.glob.timeout, lambda work: self._search(call, work))
 
     def _search(self, call: GlobCall, work: Work) -> dict[str, Any]:
         selection = _selection(self._settings.glob.exclusions, call.include_ignored)
