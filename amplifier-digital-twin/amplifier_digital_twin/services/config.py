@@ -1,13 +1,18 @@
-"""What the service process of a universe is told, as JSON on disk; nothing in it is secret."""
+"""What the service process of a universe is told and what it answers, as JSON on disk; nothing in it is secret."""
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.processes import POLL_SECONDS, START_SECONDS, ProcessIdentity
+from amplifier_digital_twin.profile.model import ForwardedPort, Mock, Repository, Rewrite
 from amplifier_foundation.files import replace_file
 
 #: The whole index of the host, as an entry of `allow`.
@@ -16,57 +21,6 @@ PACKAGE_INDEX: Final = "@package-index"
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ProcessIdentity(_Model):
-    """A process that cannot be mistaken for a later one of the same number."""
-
-    pid: int
-    #: Field 22 of `/proc/PID/stat`.
-    start_time: int
-
-    @classmethod
-    def of(cls, pid: int) -> ProcessIdentity:
-        """Return the identity of a running process; raises ProcessLookupError."""
-        found = _start_time(pid)
-        if found is None:
-            raise ProcessLookupError(pid)
-        return cls(pid=pid, start_time=found)
-
-    def is_running(self) -> bool:
-        """Return whether the process still runs; a zombie does not."""
-        return _start_time(self.pid) == self.start_time
-
-
-class RepositoryConfig(_Model):
-    """A repository of the host that answers for a public address."""
-
-    url: str
-    path: Path
-    #: `worktree` (as it is on disk, uncommitted changes included), else a branch, tag or commit.
-    ref: str = "worktree"
-
-
-class RewriteConfig(_Model):
-    """A host, or a path prefix of one, whose requests go elsewhere.
-
-    `match` is `host[:port][/path]`, with or without a scheme; it covers that path and everything below it, never a
-    sibling whose name only starts the same.
-    """
-
-    match: str
-    #: `http(s)://host[:port][/path]`, or `mock:NAME`.
-    target: str
-
-
-class MockConfig(_Model):
-    """A server inside the container that answers for public names."""
-
-    name: str
-    domains: tuple[str, ...] = ()
-    #: A command of the host whose stdin and stdout are one connection to the server inside, such as
-    #: `podman exec -i CONTAINER socat - TCP:127.0.0.1:PORT`.
-    connect: tuple[str, ...]
 
 
 class ServicesConfig(_Model):
@@ -85,16 +39,23 @@ class ServicesConfig(_Model):
     wheels: Path | None = None
     #: Names answered from `wheels` and nowhere else, also before their wheel is there. A name with a wheel is implied.
     names: tuple[str, ...] = ()
-    repositories: tuple[RepositoryConfig, ...] = ()
+    repositories: tuple[Repository, ...] = ()
     #: Hosts that may be reached (`host` or `host:port`, exactly), and `@package-index`.
     allow: tuple[str, ...] = ()
-    rewrites: tuple[RewriteConfig, ...] = ()
-    mocks: tuple[MockConfig, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+    mocks: tuple[Mock, ...] = ()
+    #: Ports of the host's loopback that lead inside.
+    ports: tuple[ForwardedPort, ...] = ()
+    #: The command of the host that runs what is appended to it in the container: mocks and ports are reached by its
+    #: stdin and stdout.
+    inside: tuple[str, ...] = ()
     #: End when this process has ended: the launcher at first, the container's first process later (SIGHUP).
     until: ProcessIdentity | None = None
     #: End at this time (seconds since the epoch) in any case.
     deadline: float | None = None
-    #: Copied to `served.json` when this config is in effect: raise it before SIGHUP, and wait for it there.
+    #: Counts up when the repositories are to be exported as they are then.
+    exports: int = 0
+    #: Copied to `served.json` when this config is in effect.
     revision: int = 0
 
     @property
@@ -117,8 +78,7 @@ class ServicesConfig(_Model):
         try:
             return cls.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            said = f"{path}: {error}"
-            raise TwinError("services_config_invalid", said, "launch the universe again") from error
+            raise TwinError("services_config_invalid", f"{path}: {error}", "launch the universe again") from error
 
 
 class ServedRepository(_Model):
@@ -152,9 +112,22 @@ class Served(_Model):
             raise TwinError("services_not_ready", f"{config.state}: {error}", "see the log of the services") from error
 
 
-def _start_time(pid: int) -> int | None:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+def reload_services(config: ServicesConfig, path: Path, process: ProcessIdentity) -> Served:
+    """Let the services read a config, with the next revision, and return what they serve then. Raises TwinError."""
+    config = config.model_copy(update={"revision": config.revision + 1})
+    config.save(path)
+    if process.is_running():
+        os.kill(process.pid, signal.SIGHUP)
+    end = time.monotonic() + START_SECONDS
+    while (served := Served.load(config)).revision < config.revision:
+        if time.monotonic() > end or not process.is_running():
+            raise TwinError("services_failed", "the services have ended, or hang", "launch again; see `logs`")
+        time.sleep(POLL_SECONDS)
+    if served.error is not None:
+        raise TwinError(**served.error)
+    return served
+
+
+def connect_command(config: ServicesConfig, port: int) -> list[str]:
+    """Return the command of the host whose stdin and stdout are a connection to a port of the container."""
+    return [*config.inside, "socat", "-", f"TCP:127.0.0.1:{port}"]

@@ -150,9 +150,10 @@ class Addon:
         content = json.loads(_CONFIG.read_bytes())
         self._read_at, self._log = changed, RequestLog(Path(content["log"]))
         self._allowed = {_authority(item, port) for item in content["allow"] for port in (80, 443)}
-        self._mocks = {mock["name"]: mock for mock in content["mocks"]}
+        #: By name, the command whose stdin and stdout are one connection to it.
+        self._mocks = content["mocks"]
         rules = [(rule["match"], rule["target"]) for rule in content["rewrites"]]
-        rules += [(domain, f"mock:{name}") for name, mock in self._mocks.items() for domain in mock["domains"]]
+        rules += [(domain, f"mock:{name}") for domain, name in content["domains"].items()]
         # The longest path decides.
         self._rewrites = sorted(((_match(text), to) for text, to in rules), key=lambda rule: -len(rule[0][1]))
         self._rewritten = {authority for (authorities, _), _ in self._rewrites for authority in authorities}
@@ -187,7 +188,7 @@ class Addon:
         """Connect, to a mock through its command: mitmproxy itself only knows addresses."""
         if not str(host).endswith(_MOCK):
             return await _connect(host, port, **options)
-        command = self._mocks[str(host).removesuffix(_MOCK)]["connect"]
+        command = self._mocks[str(host).removesuffix(_MOCK)]
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(*command, stdin=theirs.fileno(), stdout=theirs.fileno())
@@ -197,11 +198,9 @@ class Addon:
 
 
 def _match(text: str) -> tuple[set[tuple[str, int]], str]:
-    """Return the authorities and the path of a rule; without a scheme it is for both."""
-    scheme, _, rest = text.rpartition("://")
-    authority, slash, path = rest.partition("/")
-    ports = [_PORTS[scheme]] if scheme in _PORTS else list(_PORTS.values())
-    return {_authority(authority, port) for port in ports}, _plain_path(slash + path).rstrip("/")
+    """Return the authorities, for both schemes, and the path of a rule."""
+    authority, slash, path = text.partition("/")
+    return {_authority(authority, port) for port in _PORTS.values()}, _plain_path(slash + path).rstrip("/")
 
 
 def _authority(text: str, port: int) -> tuple[str, int]:

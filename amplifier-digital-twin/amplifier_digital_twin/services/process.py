@@ -1,9 +1,9 @@
 """The service process of a universe: its life, from CONFIG.json to the last socket removed.
 
-`python -m amplifier_digital_twin.services CONFIG.json` prints one JSON line when every socket listens:
-`{"ready": true}`, or `{"error": {"code", "message", "remedy"}}` and exit code 2. It ends on
-SIGTERM and SIGINT, when `until` has ended, and at `deadline`. SIGHUP reads the config again: repositories are exported
-anew, the other keys take effect, and `served.json` says which `revision` is served, or why it is not.
+`python -m amplifier_digital_twin.services.process CONFIG.json` prints one JSON line when every socket listens:
+`{"ready": true, "ports": [...]}`, or `{"error": {"code", "message", "remedy"}}` and exit code 2. It ends on
+SIGTERM and SIGINT, when `until` has ended, and at `deadline`. SIGHUP reads the config again, and `served.json` says
+which `revision` is served, or why it is not.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import Served, ServicesConfig
+from amplifier_digital_twin.profile.model import ForwardedPort
+from amplifier_digital_twin.services.config import Served, ServicesConfig, connect_command
 from amplifier_digital_twin.services.git import GitServer, export_all
 from amplifier_digital_twin.services.index import PackageIndex
 from amplifier_digital_twin.services.proxy import Proxy, refusing_app
 from amplifier_digital_twin.services.request_log import RequestLog
 from amplifier_foundation.files import replace_file
+from amplifier_kit.guard.processes.launch import open_process
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -41,16 +43,13 @@ _INTERVAL: Final = 0.5
 _GRACE: Final = 0.5
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(path: Path) -> int:
     """Serve until the end; return the exit code."""
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m amplifier_digital_twin.services CONFIG.json\n")
-        return 2
     os.umask(0o077)
     try:
-        asyncio.run(Services(Path(arguments[0])).run())
+        asyncio.run(Services(path).run())
     except (TwinError, OSError) as error:
-        _say({"error": _known(error).record()})
+        _print({"error": _known(error).record()})
         return 2
     return 0
 
@@ -88,7 +87,8 @@ class Services:
                 await stack.enter_async_context(self._proxy.run(config, listening))
             else:
                 await stack.enter_async_context(_serving(refusing_app(log), listening))
-            _say({"ready": True})
+            ports = [await self._forward(port, stack) for port in config.ports]
+            _print({"ready": True, "ports": ports})
             await self._watch()
 
     @contextlib.contextmanager
@@ -110,21 +110,49 @@ class Services:
             finally:
                 path.unlink(missing_ok=True)
 
+    async def _forward(self, port: ForwardedPort, stack: contextlib.AsyncExitStack) -> dict[str, Any]:
+        """Open a port of the host; every connection becomes the standard streams of a command inside."""
+        listener = stack.enter_context(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port.host))
+        except OSError as error:
+            said = f"port {port.host} of the host cannot be opened: {error.strerror}"
+            raise TwinError("port_taken", said, "set `host: 0` in `access.ports`, which takes a free one") from error
+        listener.listen()
+        listener.setblocking(False)
+        argv = connect_command(self._config, port.container)
+        children: list[Any] = []
+
+        def accept() -> None:
+            connection, _ = listener.accept()
+            connection.setblocking(True)
+            with connection:
+                number = connection.fileno()
+                children[:] = [child for child in children if child.poll() is None]
+                children.append(open_process(argv, environment=os.environ, stdin=number, stdout=number))
+
+        def close() -> None:
+            loop.remove_reader(listener)
+            for child in children:
+                child.kill()
+                child.wait()
+
+        loop = asyncio.get_running_loop()
+        loop.add_reader(listener, accept)
+        stack.callback(close)
+        number = listener.getsockname()[1]
+        url = f"http://127.0.0.1:{number}{port.path}"
+        return {"label": port.label, "host": number, "container": port.container, "url": url}
+
     async def _export(self) -> None:
         """Export the repositories as they are now; what was served before stays until this is done."""
         config = self._config
         folder = config.state / "git" / f"{os.getpid()}-{time.monotonic_ns()}"
         repositories, notes = await asyncio.to_thread(export_all, config.repositories, folder)
         self._git.serve(repositories)
-        self._publish(
-            Served(
-                revision=config.revision,
-                repositories=tuple(repositories),
-                wheels=config.wheels,
-                names=config.names,
-                notes=tuple(notes),
-            )
-        )
+        served = {"revision": config.revision, "repositories": repositories, "notes": notes}
+        self._publish(Served(**served, wheels=config.wheels, names=config.names))
         for old in (config.state / "git").glob("*"):
             if old != folder:
                 await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
@@ -150,20 +178,19 @@ class Services:
         before = self._config
         try:
             self._config = ServicesConfig.load(self._path)
-            if self._config.needs_proxy != before.needs_proxy:
-                said = "a proxy cannot be added to, or removed from, running services"
-                raise TwinError("services_config_invalid", said, "launch the universe again")
             self._index.update(self._config)
-            if self._config.needs_proxy:
+            if before.needs_proxy:
                 self._proxy.update(self._config)
-            await self._export()
+            if self._config.exports != before.exports:
+                await self._export()
+            else:
+                self._publish(self._served.model_copy(update={"revision": self._config.revision, "error": None}))
         except (TwinError, OSError) as failure:
             error = _known(failure)
             sys.stderr.write(f"the changed config is not used: {error.message}\n")
             failed = self._config.revision
             # Who decides when to end is taken in any case: else this would outlive its universe.
-            kept = {"until": self._config.until, "deadline": self._config.deadline}
-            self._config = before.model_copy(update=kept)
+            self._config = before.model_copy(update={"until": self._config.until, "deadline": self._config.deadline})
             self._index.update(self._config)
             self._publish(self._served.model_copy(update={"revision": failed, "error": error.record()}))
 
@@ -174,10 +201,11 @@ def _known(error: TwinError | OSError) -> TwinError:
     return TwinError("services_failed", f"the services cannot be run: {error}", "check the disk and its permissions")
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any]) -> None:
     """Print the one line that the parent waits for; it may have gone."""
     with contextlib.suppress(BrokenPipeError):
-        print(json.dumps(answer), flush=True)  # noqa: T201
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
 
 
 class _Server(uvicorn.Server):
@@ -198,3 +226,7 @@ async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None
         await asyncio.wait([serving], timeout=_GRACE)
         server.force_exit = True
         await asyncio.wait([serving], timeout=_GRACE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import ServicesConfig
+from amplifier_digital_twin.services.config import ServicesConfig, connect_command
 from amplifier_digital_twin.services.request_log import RequestLog
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.sources.install import uv_program
@@ -62,9 +62,10 @@ class Proxy:
         self.update(config)
 
     def update(self, config: ServicesConfig) -> None:
-        """Follow other rules from the next connection on; raises TwinError (`rewrite_invalid`)."""
-        _check(config)
-        content = config.model_dump(mode="json", include={"rewrites", "mocks", "log"}) | {"allow": config.hosts}
+        """Follow other rules from the next connection on."""
+        content = config.model_dump(mode="json", include={"rewrites", "log"}) | {"allow": config.hosts}
+        connects = {mock.name: connect_command(config, mock.port) for mock in config.mocks}
+        content |= {"mocks": connects, "domains": {name: mock.name for mock in config.mocks for name in mock.domains}}
         self._folder.mkdir(parents=True, exist_ok=True)
         replace_file(self._rules, json.dumps(content).encode())
 
@@ -115,19 +116,6 @@ class Proxy:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-
-
-def _check(config: ServicesConfig) -> None:
-    mocks = {f"mock:{mock.name}" for mock in config.mocks}
-    for target in {rewrite.target for rewrite in config.rewrites} - mocks:
-        try:
-            parts = urlsplit(target)
-            is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # an impossible port
-            is_valid = False
-        if not is_valid or "@" in target or "?" in target or "#" in target:
-            said = f"rewrites: {target!r} is neither an address nor a mock of the profile"
-            raise TwinError("rewrite_invalid", said, "write http(s)://host/path or mock:name")
 
 
 def _trusted_authorities() -> Path:

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import RepositoryConfig, Served
+from amplifier_digital_twin.profile.model import Repository
+from amplifier_digital_twin.services.config import Served
 from amplifier_digital_twin.services.git import GitAddress, export_all, has_commit
 
 URL = "https://github.com/example/Own"
 
 
-def served(path: Path, url: str = URL, ref: str = "worktree") -> tuple[RepositoryConfig, ...]:
+def served(path: Path, url: str = URL, ref: str = "worktree") -> tuple[Repository, ...]:
     """Return a config with one repository."""
-    return (RepositoryConfig(url=url, path=path, ref=ref),)
+    return (Repository(url=url, path=path, ref=ref),)
 
 
 async def ask(universe: Any, packet: bytes) -> bytes:

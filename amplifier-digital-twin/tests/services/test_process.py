@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,14 +15,16 @@ from typing import Any
 
 import pytest
 
+from amplifier_digital_twin.processes import ProcessIdentity
+from amplifier_digital_twin.profile.model import ForwardedPort
 from amplifier_digital_twin.services import request_log
-from amplifier_digital_twin.services.config import ProcessIdentity, ServicesConfig
+from amplifier_digital_twin.services.config import ServicesConfig
 from amplifier_digital_twin.services.download_cache import DownloadCache
 
 
 def refused(path: Path) -> dict[str, Any]:
     """Run the services with a config that cannot be used; return the error."""
-    command = [sys.executable, "-m", "amplifier_digital_twin.services", str(path)]
+    command = [sys.executable, "-m", "amplifier_digital_twin.services.process", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2, done.stderr
     (line,) = done.stdout.splitlines()
@@ -105,7 +108,8 @@ async def test_sockets_of_a_killed_process_are_replaced(start: Any) -> None:
     await universe.process.wait()
     assert len(list(universe.config.sockets.iterdir())) == 3
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "amplifier_digital_twin.services", str(universe.path)), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "amplifier_digital_twin.services.process", str(universe.path)),
+        stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     assert json.loads(await process.stdout.readline())["ready"]
@@ -120,6 +124,29 @@ async def test_files_are_private(start: Any) -> None:
     await universe.get("/simple/x/")
     for path in (universe.config.log, universe.config.state, universe.config.state / "served.json"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+async def test_ports_of_loopback_lead_inside(start: Any) -> None:
+    """Each connection becomes the streams of a command inside."""
+    inside = ("/bin/sh", "-c", 'read line; echo heard "$line" for "$3"', "sh")
+    universe = await start(ports=(ForwardedPort(container=80, label="web", path="/x"),), inside=inside)
+    (opened,) = universe.ports
+    assert (opened["container"], opened["url"]) == (80, f"http://127.0.0.1:{opened['host']}/x")
+    reader, writer = await asyncio.open_connection("127.0.0.1", opened["host"])
+    writer.write(b"this\n")
+    assert await reader.read() == b"heard this for TCP:127.0.0.1:80\n"
+    writer.close()
+
+
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    """A port of the host that something else uses is reported with the remedy."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        folders = {name: tmp_path / name for name in ("sockets", "state", "log", "cache")}
+        port = ForwardedPort(container=80, host=taken.getsockname()[1])
+        ServicesConfig(ports=(port,), **folders).save(tmp_path / "config.json")
+        assert refused(tmp_path / "config.json")["code"] == "port_taken"
 
 
 def test_identity_of_a_process() -> None:
