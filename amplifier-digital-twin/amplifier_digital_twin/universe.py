@@ -29,11 +29,11 @@ from amplifier_digital_twin.engines.engine import (
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.files import Place
 from amplifier_digital_twin.log import SHORTEST_SECRET, Log
-from amplifier_digital_twin.processes import ProcessIdentity, start_process
+from amplifier_digital_twin.processes import ProcessIdentity, end_processes, start_process
 from amplifier_digital_twin.profile import model
 from amplifier_digital_twin.profile.load import save_profile
 from amplifier_digital_twin.profile.model import ROOT, Profile, User, same_repository
-from amplifier_digital_twin.services.config import Served, ServicesConfig, reload_services
+from amplifier_digital_twin.services.config import Served, ServicesConfig
 from amplifier_digital_twin.services.guest import MOUNT, PORTS, guest_environment, guest_files
 from amplifier_digital_twin.state import Found, Home, check_name
 from amplifier_digital_twin.wheels import gather
@@ -131,9 +131,6 @@ class Universe:
         self.log.progress(f"starting a container with {self.engine.name}" + (", provisioned before" if is_kept else ""))
         with self.log.timed("create"):
             self._create(config, image, snapshot.image if is_kept and snapshot.image else image.name)
-            if config.until is not None:
-                # What serves the universe is to end with its container, not with this process.
-                self._reload(config.model_copy(update={"until": self._process()}))
         if is_kept:
             with self.log.timed("restore"):
                 self._restore(snapshot)
@@ -170,13 +167,15 @@ class Universe:
             mocks=profile.mocks,
             ports=profile.access.ports,
             inside=tuple(self.engine.exec_argv(self.container, profile.user.uid)),
-            until=ProcessIdentity.of(os.getpid()),
-            deadline=self._lease_until,
+            universe=path,
         )
 
     def _config(self) -> ServicesConfig:
         path = self.folder.services_config
         return ServicesConfig.load(path) if path.exists() else self._services_config()
+
+    def _served(self, config: ServicesConfig) -> Served:
+        return Served.load(config) if self.folder.services_config.exists() else Served()
 
     def _start_services(self, config: ServicesConfig) -> tuple[Served, list[dict[str, Any]]]:
         config.save(self.folder.services_config)
@@ -190,11 +189,6 @@ class Universe:
         for note in served.notes:
             self.log.progress(f"note: {note}")
         return served, answer["ports"]
-
-    def _reload(self, config: ServicesConfig) -> Served:
-        """Let the services follow another config; nothing to do where there are none."""
-        services = self.folder.read().services
-        return reload_services(config, self.folder.services_config, services) if services else Served()
 
     def _gather_wheels(self, config: ServicesConfig, served: Served, image: Image) -> None:
         @contextmanager
@@ -352,16 +346,14 @@ class Universe:
         if name is not None:
             check_name(name)
         image = ensure_image(self.engine, self.profile.base, self._home.cache, self.log.progress)
-        this = ProcessIdentity.of(os.getpid())
-        config = self._config().model_copy(update={"until": this})
-        served = self._reload(config)
-        snapshot = self._provisioned(config, served) if name is None else self._named_snapshot(name)
+        config = self._config()
+        snapshot = self._provisioned(config, self._served(config)) if name is None else self._named_snapshot(name)
         if name is not None and not snapshot.exists():
             known = ", ".join(self.folder.read().snapshots) or "none"
             raise TwinError("snapshot_missing", f"no snapshot {name!r}: {known}", "`snapshot ID NAME` makes one")
-        self.folder.update(phase="launching", holder=this)
+        self.folder.update(phase="launching", holder=ProcessIdentity.of(os.getpid()))
         self.engine.remove(self.container)
-        self._begin(self._config(), image, snapshot, is_checked=True)
+        self._begin(config, image, snapshot, is_checked=True)
         self.release()
         return {"snapshot": name, "reset": True}
 
@@ -461,14 +453,18 @@ class Universe:
     def update(self) -> dict[str, Any]:
         """Serve the repositories as they are now, build wheels again if the profile says so, run its commands."""
         self.restart_wall_time()
-        config = self._config()
-        served = self._reload(config.model_copy(update={"exports": config.exports + 1}))
+        state, config = self.folder.read(), self._config()
+        if state.services is not None:
+            end_processes([state.services])
+            hosts = {each["container"]: each["host"] for each in state.ports}
+            ports = tuple(each.model_copy(update={"host": hosts[each.container]}) for each in config.ports)
+            self._start_services(config.model_copy(update={"ports": ports}))
         if self.profile.update.refresh_packages and self.profile.packages:
             assert config.wheels is not None
             for wheel in config.wheels.glob("*.whl"):
                 wheel.unlink()
             image = ensure_image(self.engine, self.profile.base, self._home.cache, self.log.progress)
-            self._gather_wheels(config, served, image)
+            self._gather_wheels(config, self._served(config), image)
             self._mounts(config, image)
         self.run_commands(self.profile.update.commands)
         return {"updated": True, "readiness": self.check_readiness()}
@@ -477,7 +473,7 @@ class Universe:
         """Compare installed packages (`all`, or some names) with what was served."""
         from amplifier_digital_twin.provenance import survey_command, survey_script, verify
 
-        served = Served.load(self._config())
+        served = self._served(self._config())
         done = self.run(survey_command(served), timeout=300, stdin=survey_script().encode())
         if done.exit_code != 0:
             said = f"what is installed cannot be listed: {end_of(done.stderr)}"

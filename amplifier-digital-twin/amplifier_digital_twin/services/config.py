@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.processes import POLL_SECONDS, START_SECONDS, ProcessIdentity
 from amplifier_digital_twin.profile.model import ForwardedPort, Mock, Repository, Rewrite
 from amplifier_foundation.files import replace_file
 
@@ -24,7 +20,7 @@ class _Model(BaseModel):
 
 
 class ServicesConfig(_Model):
-    """Everything the service process needs; written by the universe, read at the start and again on SIGHUP."""
+    """Everything the service process needs; written by the universe, read once."""
 
     #: Gets `index.sock`, `git.sock`, `proxy.sock` and, when `needs_proxy`, `ca-bundle.pem`; mounted read-only inside.
     sockets: Path
@@ -49,14 +45,8 @@ class ServicesConfig(_Model):
     #: The command of the host that runs what is appended to it in the container: mocks and ports are reached by its
     #: stdin and stdout.
     inside: tuple[str, ...] = ()
-    #: End when this process has ended: the launcher at first, the container's first process later (SIGHUP).
-    until: ProcessIdentity | None = None
-    #: End at this time (seconds since the epoch) in any case.
-    deadline: float | None = None
-    #: Counts up when the repositories are to be exported as they are then.
-    exports: int = 0
-    #: Copied to `served.json` when this config is in effect.
-    revision: int = 0
+    #: The directory of the universe, with whose life the services end.
+    universe: Path | None = None
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -92,11 +82,8 @@ class ServedRepository(_Model):
 
 
 class Served(_Model):
-    """What the services serve: `state/served.json`, rewritten when a config is in effect."""
+    """What the services serve: `state/served.json`, written before they answer."""
 
-    revision: int = 0
-    #: Set when the config of this revision could not be used; what was served before is still served.
-    error: dict[str, str] | None = None
     repositories: tuple[ServedRepository, ...] = ()
     wheels: Path | None = None
     names: tuple[str, ...] = ()
@@ -110,22 +97,6 @@ class Served(_Model):
             return cls.model_validate_json((config.state / "served.json").read_bytes())
         except (OSError, ValidationError) as error:
             raise TwinError("services_not_ready", f"{config.state}: {error}", "see the log of the services") from error
-
-
-def reload_services(config: ServicesConfig, path: Path, process: ProcessIdentity) -> Served:
-    """Let the services read a config, with the next revision, and return what they serve then. Raises TwinError."""
-    config = config.model_copy(update={"revision": config.revision + 1})
-    config.save(path)
-    if process.is_running():
-        os.kill(process.pid, signal.SIGHUP)
-    end = time.monotonic() + START_SECONDS
-    while (served := Served.load(config)).revision < config.revision:
-        if time.monotonic() > end or not process.is_running():
-            raise TwinError("services_failed", "the services have ended, or hang", "launch again; see `logs`")
-        time.sleep(POLL_SECONDS)
-    if served.error is not None:
-        raise TwinError(**served.error)
-    return served
 
 
 def connect_command(config: ServicesConfig, port: int) -> list[str]:

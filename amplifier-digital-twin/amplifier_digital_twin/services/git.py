@@ -105,18 +105,14 @@ class GitServer(socketserver.ThreadingUnixStreamServer):
 
     daemon_threads = True
 
-    def __init__(self, log: RequestLog, listening: socket.socket) -> None:
+    def __init__(self, log: RequestLog, listening: socket.socket, repositories: Sequence[ServedRepository]) -> None:
         super().__init__("", _Request, bind_and_activate=False)
         self.socket.close()
         self.socket = listening
         self.log = log
-        self.folders: dict[GitAddress, Path] = {}
+        self.folders = {GitAddress.parse(served.url): served.folder for served in repositories}
         self.turns = threading.Semaphore(_PROCESSES)
         self.processes: set[subprocess.Popen[bytes]] = set()
-
-    def serve(self, repositories: Sequence[ServedRepository]) -> None:
-        """Answer for these repositories from the next connection on."""
-        self.folders = {GitAddress.parse(served.url): served.folder for served in repositories}
 
     def close(self) -> None:
         """End every connection and its git."""

@@ -50,7 +50,9 @@ class PackageIndex:
         self._upstream = asyncio.create_task(reading) if reading is not None else None
         self._log = log
         self._cache = DownloadCache(config.cache, config.cache_bytes)
-        self.update(config)
+        self._wheels = config.wheels
+        self._given_names = frozenset(canonicalize_name(name) for name in config.names)
+        self._own = _pypiserver(config.wheels) if config.wheels is not None else None
         routes: list[BaseRoute] = [
             Route("/simple/", self._names),
             Route("/simple/{name}/", self._project),
@@ -60,12 +62,6 @@ class PackageIndex:
         routes = [Mount("/at/{at}", routes=routes), *routes]
         handlers = {TwinError: self._failed, OSError: self._failed}
         self.app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
-
-    def update(self, config: ServicesConfig) -> None:
-        """Answer with other wheels and names from now on."""
-        self._wheels = config.wheels
-        self._given_names = frozenset(canonicalize_name(name) for name in config.names)
-        self._own = _pypiserver(config.wheels) if config.wheels is not None else None
 
     async def close(self) -> None:
         """Close the connections to the host's indexes."""

@@ -86,7 +86,7 @@ class Upstream:
         # What the environment says of proxies counts: behind one, it is the proxy that resolves names.
         proxies = {proxy_for(place.url, environ) for place in locations if place.path is None} - {None}
         self._client = httpx2.AsyncClient(
-            transport=None if proxies else _CheckedTransport(indexes, context),
+            transport=None if proxies else CheckedTransport(indexes, context),
             verify=context,
             timeout=_TIMEOUT,
             limits=httpx2.Limits(max_connections=_CONNECTIONS),
@@ -161,7 +161,7 @@ class Upstream:
         return nearest.credentials if nearest is not None else None
 
 
-class _CheckedTransport(httpx2.AsyncHTTPTransport):
+class CheckedTransport(httpx2.AsyncHTTPTransport):
     """Connects to the very addresses that were checked; every name is resolved once.
 
     Resolvers lose questions when many are asked at once, and each loss costs seconds.
@@ -175,7 +175,7 @@ class _CheckedTransport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; raises AddressRefusedError."""
         host, port = request.url.host, _port(request.url.scheme, request.url.port)
-        addresses = await self._addresses(Endpoint(host, port))
+        addresses = await self.addresses(Endpoint(host, port))
         extensions = {**request.extensions, "sni_hostname": host}
         for address in addresses:
             pinned = httpx2.Request(
@@ -192,7 +192,8 @@ class _CheckedTransport(httpx2.AsyncHTTPTransport):
                     raise
         raise AssertionError("a host has at least one address")
 
-    async def _addresses(self, endpoint: Endpoint) -> Sequence[str]:
+    async def addresses(self, endpoint: Endpoint) -> Sequence[str]:
+        """Return the addresses of a host that may be connected to; raises AddressRefusedError, OSError."""
         indexes = [address for index in self._indexes for address in await self._resolve(index.host)]
         is_private = not all(map(is_public, indexes))
 

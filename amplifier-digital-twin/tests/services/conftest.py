@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import zipfile
@@ -24,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from amplifier_digital_twin.services.config import Served, ServicesConfig
+from amplifier_digital_twin.services.config import ServicesConfig
 
 UV = Path(sys.executable).parent / "uv"
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -309,17 +308,6 @@ class Universe:
         if not self.config.log.is_file():
             return []
         return [json.loads(line) for line in self.config.log.read_text(encoding="utf-8").splitlines()]
-
-    async def change(self, **changes: Any) -> Served:
-        """Change the config while the services run; return what they serve then."""
-        revision = self.config.revision + 1
-        counts = {"revision": revision, "exports": self.config.exports + 1}
-        self.config = self.config.model_copy(update={**changes, **counts})
-        self.config.save(self.path)
-        self.process.send_signal(signal.SIGHUP)
-        while (served := Served.load(self.config)).revision != revision:  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.02)
-        return served
 
 
 Start = Callable[..., Awaitable[Universe]]

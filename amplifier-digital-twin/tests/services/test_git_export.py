@@ -33,7 +33,7 @@ class Exported(NamedTuple):
 def export(path: Path, ref: str, folder: Path) -> Exported:
     """Export a repository."""
     notes: list[str] = []
-    config = Repository(url="https://github.com/example/own", path=path, ref=ref)
+    config = Repository.model_construct(url="https://github.com/example/own", path=path, ref=ref)
     return Exported(export_repository(config, folder, notes).commits, notes)
 
 

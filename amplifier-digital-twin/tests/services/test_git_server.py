@@ -125,21 +125,6 @@ async def test_many_clients_at_once(start: Any, repository: Path) -> None:
     assert [code for code, _ in found] == [0] * 12
 
 
-async def test_changed_tree_is_served_after_sighup(start: Any, repository: Path) -> None:
-    """The working tree of that moment is served; one that cannot be read is reported, and the old one stays."""
-    universe = await start(repositories=served(repository))
-    (repository / "a.txt").write_text("three\n", encoding="utf-8")
-    assert (await universe.change()).error is None
-    await universe.run("git", "clone", "-q", URL, "out")
-    assert (universe.home / "out" / "a.txt").read_text(encoding="utf-8") == "three\n"
-    repositories = served(repository.parent / "missing")
-    failed = await universe.change(repositories=repositories)
-    assert failed.error is not None
-    assert failed.error["code"] == "repository_invalid"
-    assert (await universe.run("git", "ls-remote", URL))[0] == 0
-    assert len(list((universe.config.state / "git").iterdir())) == 1
-
-
 async def test_git_install(start: Any, repository: Path) -> None:
     """uv installs the working tree by its public address and subdirectory, at the commit that is served."""
     build = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from amplifier_digital_twin.profile.model import ForwardedPort
 from amplifier_digital_twin.services import request_log
 from amplifier_digital_twin.services.config import ServicesConfig
 from amplifier_digital_twin.services.download_cache import DownloadCache
+from amplifier_digital_twin.state import Folder, Home
 
 
 def refused(path: Path) -> dict[str, Any]:
@@ -43,36 +45,41 @@ async def test_ends_when_told(start: Any, number: int) -> None:
     assert list(universe.config.sockets.iterdir()) == []
 
 
-async def test_ends_with_its_universe(start: Any) -> None:
-    """The process ends when the one it is for has ended; which one that is can be changed while it runs."""
+async def test_ends_with_its_universe(start: Any, tmp_path: Path) -> None:
+    """The process ends when the holder of its universe has ended; which one that is can change while it runs."""
     first, second = [await asyncio.create_subprocess_exec("sleep", "600") for _ in range(2)]
-    universe = await start(until=ProcessIdentity.of(first.pid))
-    await universe.change(until=ProcessIdentity.of(second.pid))
+    folder = _universe(tmp_path, holder=ProcessIdentity.of(first.pid))
+    services = await start(universe=folder.path)
+    folder.update(holder=ProcessIdentity.of(second.pid))
     first.kill()
     await first.wait()
-    assert (await universe.get("/simple/"))[0] == 200
     await asyncio.sleep(1)
-    assert universe.process.returncode is None
+    assert (await services.get("/simple/"))[0] == 200
     second.kill()
     await second.wait()
-    assert await universe.process.wait() == 0
-    assert list(universe.config.sockets.iterdir()) == []
+    assert await services.process.wait() == 0
+    assert list(services.config.sockets.iterdir()) == []
 
 
-async def test_ends_at_its_deadline(start: Any) -> None:
-    """After its wall time the process ends, whoever still runs."""
-    universe = await start(deadline=time.time() + 1, until=ProcessIdentity.of(os.getpid()))
-    assert await universe.process.wait() == 0
+async def test_ends_with_the_lease(start: Any, tmp_path: Path) -> None:
+    """After the lease of its universe the process ends, whoever still runs."""
+    services = await start(universe=_universe(tmp_path, lease_until=time.time() + 1).path)
+    assert await services.process.wait() == 0
 
 
-async def test_config_that_is_damaged_later(start: Any) -> None:
-    """A changed config that cannot be read is ignored; what was served is served on."""
-    universe = await start()
-    universe.path.write_text("{", encoding="utf-8")
-    universe.process.send_signal(signal.SIGHUP)
-    await asyncio.sleep(0.3)
-    assert (await universe.get("/simple/"))[0] == 200
-    assert (await universe.change()).error is None
+async def test_ends_when_its_universe_is_removed(start: Any, tmp_path: Path) -> None:
+    """Nothing serves a universe that has no directory any more."""
+    folder = _universe(tmp_path)
+    services = await start(universe=folder.path)
+    shutil.rmtree(folder.path)
+    assert await services.process.wait() == 0
+
+
+def _universe(path: Path, **changes: Any) -> Folder:
+    """Make the directory of a universe."""
+    found = Home(path / "home").create(name=None, profile="p", profile_path=path, lease=600)
+    found.folder.update(**changes)
+    return found.folder
 
 
 def test_errors_at_the_start(tmp_path: Path) -> None:
