@@ -28,7 +28,6 @@ _SEARCH: Final = "opens what the tool was asked for, below a folder that is held
 #: Files that open in their own way, and why they may.
 ALLOWED: Final = {
     "hook-shell/amplifier_module_hook_shell/command.py": _COMMAND,
-    "hook-shell/amplifier_module_hook_shell/regular_file.py": "hooks; whose config, or whose project, must be trusted",
     "hook-shell/amplifier_module_hook_shell/hook_files.py": "hooks, in fixed folders; a project's need trust",
     "hooks-deprecation/amplifier_module_hooks_deprecation/notice.py": "lists fixed folders; ConfiguredFile reads",
     "hooks-mode/amplifier_module_hooks_mode/discovery.py": "lists folders of modes; ConfiguredFile reads",

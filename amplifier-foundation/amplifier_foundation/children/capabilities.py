@@ -22,12 +22,17 @@ from amplifier_kit.struct import FrozenStruct
 if TYPE_CHECKING:
     from amplifier_foundation.children.model_roles import ModelRoles
     from amplifier_foundation.children.spawn import ChildSessions
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
     from amplifier_kit.engine.routing.resolver import RoleResolver
 
 logger = logging.getLogger(__name__)
 
+#: The capability that knows the models of roles; a module may put its own in its place.
+MODEL_ROLES: Final = "model_role_resolver"
+#: The name of the resolver that knows the roles of the settings.
+BY_SETTINGS: Final = "settings"
 #: The agent name for a copy of the session itself.
 SELF: Final = "self"
 
@@ -43,7 +48,8 @@ class SpawnRequest(FrozenStruct):
     orchestrator_config: Mapping[str, Any] = field(default_factory=dict)
     parent_messages: Sequence[Mapping[str, Any]] = ()
     provider_preferences: Sequence[Mapping[str, Any]] = ()
-    model_role: str | None = None
+    #: A role, or several of which the first with a model counts.
+    model_role: str | Sequence[str] | None = None
     self_delegation_depth: int = 0
     session_metadata: Mapping[str, Any] = field(default_factory=dict)
     use_subprocess: bool = False
@@ -66,13 +72,13 @@ class SpawnRequest(FrozenStruct):
         for message in given.get("parent_messages", ()):
             if not isinstance(message, Mapping):
                 raise SpawnError(f"parent_messages: each must be a message with role and content, got {message!r:.100}")
-        preferences = [_preference(entry) for entry in given.get("provider_preferences", ())]
+        preferences = [preference_of(entry) for entry in given.get("provider_preferences", ())]
         if preferences:
             given["provider_preferences"] = preferences
         return cls(agent_name.strip(), instruction, **given)
 
 
-def _preference(entry: Any) -> dict[str, Any]:
+def preference_of(entry: Any) -> dict[str, Any]:
     """Return a preference as a mapping: callers may have objects with `provider`, `model` and `config`."""
     given = (
         dict(entry)
@@ -84,7 +90,8 @@ def _preference(entry: Any) -> dict[str, Any]:
     for key, kind in (("model", str), ("config", Mapping)):
         if given.get(key) is not None and not isinstance(given[key], kind):
             raise SpawnError(f"provider_preferences: '{key}' cannot be {given[key]!r}")
-    return {key: value for key, value in given.items() if value is not None}
+    # An empty model is the default of the provider.
+    return {key: value for key, value in given.items() if value is not None and not (key == "model" and not value)}
 
 
 _TEXT: Final = ((str,), "a text")
@@ -97,7 +104,7 @@ _ARGUMENTS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "orchestrator_config": _MAPPING,
     "parent_messages": _LIST,
     "provider_preferences": _LIST,
-    "model_role": _TEXT,
+    "model_role": ((str, list, tuple), "a role or a list of roles"),
     "self_delegation_depth": ((int,), "a whole number"),
     "session_metadata": _MAPPING,
     "use_subprocess": ((bool,), "true or false"),
@@ -149,19 +156,23 @@ class LazyChildren:
         from amplifier_kit.engine.routing.resolver import RoleResolver
 
         roles = self.roles
-        return RoleResolver(self._parent.session.coordinator, lambda: roles.known_roles, roles.candidates)
+        return RoleResolver(self._parent.session.coordinator, lambda: roles.known_roles, roles.candidates, BY_SETTINGS)
 
     @property
     def running(self) -> list[SessionRuntime]:
         """The sessions of the running children; may be read from another thread."""
         return self.sessions.running if "sessions" in self.__dict__ else []
 
+    async def spawn_prepared(self, request: SpawnRequest, prepared: Prepared) -> dict[str, Any]:
+        """Run a task in a child whose parts an app has prepared; see `ChildSessions.spawn_prepared`."""
+        return await self.sessions.spawn_prepared(request, prepared)
+
     def connect(self) -> None:
         """Register the capabilities by which modules spawn children."""
         coordinator = self._parent.session.coordinator
         coordinator.register_capability("session.spawn", SpawnCapability(lambda: self.sessions))
         coordinator.register_capability("session.resume", ResumeCapability(lambda: self.sessions))
-        coordinator.register_capability("model_role_resolver", Lazy(lambda: self.resolver))
+        coordinator.register_capability(MODEL_ROLES, Lazy(lambda: self.resolver))
         if self._parent.saved is not None:
             coordinator.register_contributor("session.cost", "delegate:past", lambda: self.sessions.past_cost())
 
@@ -169,6 +180,14 @@ class LazyChildren:
         """Cancel the running children."""
         if "sessions" in self.__dict__:
             await self.sessions.close()
+
+
+def first_candidates(roles: ModelRoles, wanted: str | Sequence[str]) -> list[dict[str, Any]]:
+    """Return the candidates of a role, or of the first role of a list that has some."""
+    for role in [wanted] if isinstance(wanted, str) else wanted:
+        if found := roles.candidates(role):
+            return found
+    return []
 
 
 class SpawnCapability:

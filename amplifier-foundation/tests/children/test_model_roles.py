@@ -111,4 +111,4 @@ async def test_every_session_has_the_capability(tmp_path: Path) -> None:
         assert resolver.known_roles == ("general", "fast")
         assert await resolver.resolve("general") == [ProviderPreference("mock", "m")]
         assert await resolver.resolve(["unheard of", "fast"]) == [ProviderPreference("mock", "m")]
-        assert await resolver.resolve("unheard of") == []
+        assert await resolver.resolve("unheard of") == await resolver.resolve([]) == []

@@ -35,4 +35,4 @@ async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any
         raise DelegationError(
             "routing_failed", f"cannot resolve the models of role {role!r}: {reason(error)}"
         ) from error
-    return [preference.to_dict() for preference in found]
+    return [{key: value for key, value in preference.to_dict().items() if value} for preference in found]

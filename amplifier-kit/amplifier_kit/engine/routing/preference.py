@@ -32,12 +32,15 @@ class ProviderPreference:
 
 
 def preference_of(entry: Any) -> ProviderPreference | None:
-    """Return what a resolver answered as a preference, whether it is a mapping or has attributes; None for others."""
+    """Return what a resolver answered as a preference, whether it is a mapping or has attributes; None for others.
+
+    Without a model, which means the default of the provider, that of the preference is empty.
+    """
 
     def given(key: str) -> Any:
         return entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
 
     provider, model, config = given("provider"), given("model"), given("config")
-    if not isinstance(provider, str) or not isinstance(model, str):
+    if not isinstance(provider, str) or not isinstance(model, str | None):
         return None
-    return ProviderPreference(provider, model, dict(config) if isinstance(config, Mapping) else {})
+    return ProviderPreference(provider, model or "", dict(config) if isinstance(config, Mapping) else {})

@@ -34,6 +34,6 @@ async def _choose(coordinator: Any, role: str) -> tuple[str, str | None]:
     providers = coordinator.get("providers") or {}
     for preference in await preferences_for(coordinator, role):
         if preference.provider in providers:
-            return preference.provider, preference.model
+            return preference.provider, preference.model or None
     pinned = coordinator.session_state.get("pinned_provider")
     return choose_provider(providers, pinned if isinstance(pinned, str) else None).name, None

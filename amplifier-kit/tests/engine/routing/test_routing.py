@@ -168,11 +168,21 @@ async def test_answers_of_any_resolver_are_read() -> None:
 
     class Plain:
         def resolve(self, role: Any) -> list[Any]:
-            return [{"provider": "a", "model": "m"}, ProviderPreference("b", "n", {"x": 1}), {"provider": "c"}, 3]
+            return [
+                {"provider": "a", "model": "m"},
+                ProviderPreference("b", "n", {"x": 1}),
+                {"provider": "c"},
+                {"model": "m"},
+                3,
+            ]
 
     coordinator = _coordinator()
     assert await preferences_for(coordinator, "fast") == []
     coordinator.register_capability("model_role_resolver", Plain())
     found = await preferences_for(coordinator, "fast")
-    assert found == [ProviderPreference("a", "m"), ProviderPreference("b", "n", {"x": 1})]
+    assert found == [
+        ProviderPreference("a", "m"),
+        ProviderPreference("b", "n", {"x": 1}),
+        ProviderPreference("c", ""),
+    ]
     assert preference_of(found[1]) == found[1]
