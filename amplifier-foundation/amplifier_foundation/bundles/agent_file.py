@@ -116,9 +116,16 @@ def _meta(value: Any, at: Keys, problems: Problems) -> None:
     for key, item in value.items():
         near = difflib.get_close_matches(str(key), [name for name in _META_KEYS if name not in value], 1, _SLIP)
         if key in _META_KEYS:
-            problems.expect(item is None or isinstance(item, str), "text", item, (*at, key))
+            if item is not None:
+                _ONLY_OF_AGENTS[key](item, (*at, key), problems)
         elif near:
             problems.unknown((*at, key), f"unknown key {key!r} in meta: did you mean {near[0]!r}?")
+
+
+def _role(value: Any, at: Keys, problems: Problems) -> None:
+    """Expect a role, or a list of roles of which the first that has a model counts."""
+    is_list = isinstance(value, list) and value and all(isinstance(role, str) for role in value)
+    problems.expect(bool(is_list) or isinstance(value, str), "text or a list of texts", value, at)
 
 
 def _preference(value: Any, at: Keys, problems: Problems) -> None:
@@ -128,7 +135,8 @@ def _preference(value: Any, at: Keys, problems: Problems) -> None:
 
 
 _ONLY_OF_AGENTS: Final[Mapping[str, Shape]] = {
-    **dict.fromkeys((*_META_KEYS, "instruction"), text),
+    **dict.fromkeys(("name", "description", "instruction"), text),
+    "model_role": _role,
     "meta": _meta,
     "agents": _access,
     "provider_preferences": list_of(_preference),

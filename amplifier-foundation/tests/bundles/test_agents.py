@@ -107,7 +107,7 @@ def test_byte_order_marks_and_crlf_change_no_line(tmp_path: Path, shape: str) ->
         ("meta: explorer", ":2: 'meta' must be a mapping, got text"),
         ("meta:\n  descripton: x", ":3: unknown key 'descripton' in meta: did you mean 'description'?"),
         ("meta:\n  description: [x]", ":3: 'meta.description' must be text, got a list"),
-        ("model_role: [fast]", ":2: 'model_role' must be text"),
+        ("model_role: [fast, 1]", ":2: 'model_role' must be text or a list of texts"),
         ("agents: some", ":2: 'agents' must be 'all', 'none' or a list of names, got text"),
         ("agents: [1]", ":2: 'agents' must be"),
         ("agents: 7", ":2: 'agents' must be"),

@@ -48,9 +48,9 @@ def test_nested_names(place: Any) -> None:
 
 def test_names_are_exact(place: Any) -> None:
     """LESSON: a part of a name finds nothing."""
-    registry = place.registry({"foundation-extra": "/x"})
-    assert registry.find("foundation") is None
-    assert registry.find("foundation-extra").reference == "/x"
+    registry = place.registry({"garden-extra": "/x"})
+    assert registry.find("garden") is None
+    assert registry.find("garden-extra").reference == "/x"
     assert registry.find("defaul") is None
 
 
@@ -71,7 +71,9 @@ def test_list_has_each_name_once(place: Any) -> None:
     assert listed == {
         "added": "settings",
         "default": "product",
+        "anchors": "product",
         "demo": "product",
+        "foundation": "product",
         "minimal": "product",
         "mine": "project",
         "parallax": "product",
