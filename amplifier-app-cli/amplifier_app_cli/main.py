@@ -28,6 +28,7 @@ _COMMANDS: Final = {
         ("keys", "keys:keys", "Store, list and remove API keys."),
         ("logs", "logs:logs", "Print the log of a session."),
         ("mcp", "mcp:mcp", "List, add, test and remove MCP servers."),
+        ("migrate", "migrate:migrate", "Take over a home of the published program."),
         ("module", "module:module", "List, add and check modules, and try their tools."),
         ("policy", "policy:policy", "List, add, explain and test the rules for what a session may do."),
         ("provider", "provider:provider", "Choose, configure and try providers of models."),

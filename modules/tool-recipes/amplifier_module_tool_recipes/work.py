@@ -27,7 +27,7 @@ from amplifier_module_tool_recipes.recipe import Orchestrator, RateLimiting, Rec
 
 AGENT_EVENTS: Final = ChildEvents(
     spawned="recipe:agent_spawned",
-    resumed="recipe:agent_resumed",
+    resumed="recipe:agent_spawned",  # a resumed recipe asks the app for the same child again
     completed="recipe:agent_completed",
     cancelled="recipe:agent_cancelled",
     error="recipe:agent_error",
