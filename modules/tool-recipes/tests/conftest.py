@@ -53,7 +53,8 @@ class World:
         tool = self.session.coordinator.get("tools")["recipes"]
         result = await tool.execute({"operation": operation, **given})
         assert result.success == (result.error is None)
-        return result.output if result.success else result.error
+        answer: dict[str, Any] = result.output if result.success else result.error
+        return answer
 
     async def run(self, text: str, **context: Any) -> dict[str, Any]:
         """Run a recipe and return the output, or the error."""
