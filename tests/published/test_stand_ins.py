@@ -97,7 +97,7 @@ def test_code_of_a_project_needs_trust(run: Run) -> None:
 
 
 def test_a_tool_without_a_rule_is_asked_for(run: Run) -> None:
-    """A trusted bundle whose approval hook lets everything through runs no unknown tool: the call waits for a person."""
+    """A trusted bundle whose approval hook lets everything through runs no unknown tool: the call waits."""
     done = run("run", "-B", "./bundle.yaml", "--trust", "count")
     assert done.returncode == 3
     assert "census" in done.stderr
