@@ -82,7 +82,7 @@ class Session(Struct):
     steps_run: int = 0
 
     def count_step(self) -> None:
-        """Count a step, of a loop or sub-recipe too; raises StepError at the limit."""
+        """Count a step, of sub-recipes too; raises StepError at the limit. Loops have limits of their own."""
         self.steps_run += 1
         if self.steps_run > self.recursion.max_total_steps:
             most = self.recursion.max_total_steps
@@ -108,8 +108,8 @@ class RecipeRun:
         """Return the summary; raises Paused, Stopped, RecipeError, or CancelledError, each with the state saved."""
         state = self.state
         state.expire()
-        if state.is_pending:
-            raise Paused(state)
+        if state.is_pending and state.pending_child_approval is None:
+            raise Paused(state)  # a sub-recipe knows itself whether its gate has expired
         state.status, state.error, state.cancellation_status = "running", None, "none"
         state.forget_pending()
         self._session.store.save(state, is_start=True)
@@ -194,7 +194,8 @@ class RecipeRun:
                 self.state.skipped_steps.append(key)
                 await self._emit("recipe:step", step_id=step.id, step_status="skipped")
                 return None
-            self._session.count_step()
+            if not path:
+                self._session.count_step()
             await self._emit("recipe:step", step_id=step.id, step_status="in_progress")
             self._show(f"{self._recipe.name}: {key}")
             if step.foreach:
@@ -325,7 +326,6 @@ class RecipeRun:
 
     async def _iteration(self, step: Step, own: dict[str, Any], key: str, index: int, total: int | None) -> Any:
         """Return the result of one iteration; one that fails does not stop a loop with `on_error: continue`."""
-        self._session.count_step()
         await self._emit("recipe:loop_iteration", step_id=step.id, iteration=index, total_iterations=total)
         try:
             result = await self._attempts(step, own, f"{key}[{index}]")

@@ -106,6 +106,25 @@ async def test_a_gate_of_a_sub_recipe_pauses_its_parent(world: Any) -> None:
     assert (world.project / "built").read_text() == "x\n"
 
 
+async def test_an_expired_gate_of_a_sub_recipe_lets_its_parent_go_on(world: Any) -> None:
+    """The default of the sub-recipe counts when the parent is resumed; before, the parent stays paused."""
+    world.write(STAGES % ", timeout: 3600, default: approve", "slow.yaml")
+    paused = await world.run("steps: [{id: s, type: recipe, recipe: slow}]")
+    assert (await world.call("resume", session_id=paused["session_id"]))["status"] == "paused_for_approval"
+    world.write(STAGES % ", timeout: 0.001, default: approve", "sub.yaml")
+    paused = await world.run("steps: [{id: s, type: recipe, recipe: sub}]")
+    await asyncio.sleep(0.01)
+    assert (await world.call("resume", session_id=paused["session_id"]))["status"] == "completed"
+
+
+async def test_a_long_loop_is_no_recursion(world: Any) -> None:
+    """As many iterations as `max_iterations` allows fit into the default limit of steps."""
+    world.agent = lambda given: {"output": "ok"}
+    items = list(range(100))
+    done = await world.run("steps: [{id: a, agent: reviewer, prompt: p, foreach: '{{l}}', collect: all}]", l=items)
+    assert done["summary"]["final_output"] == ["ok"] * 100
+
+
 _KILLED = """
 import asyncio, sys
 from amplifier_core import AmplifierSession
