@@ -99,7 +99,7 @@ twin: $(VENV)/.ready system ## prove the whole stack in containers: installs, ru
 	done
 
 bench-twin: $(VENV)/.ready system ## measure universes; rewrites its section of docs/digital-twin.md
-	$(BIN)/python benchmarks/twin.py --write
+	$(BIN)/python benchmarks/run.py twin --write
 
 lint: $(VENV)/.ready ## ruff, mypy strict on sources and tests, the rings
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import click
 
 from amplifier_app_cli.main import main as amplifier
-from amplifier_digital_twin.cli.main import main as digital_twin
+from amplifier_digital_twin.cli import main as digital_twin
 
 DOCS = Path(__file__).resolve().parent
 

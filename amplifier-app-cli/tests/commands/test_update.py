@@ -301,7 +301,7 @@ def test_all_goes_on_when_one_fails(amplifier: Amplifier, team: _Team, environme
 
 async def test_asking_for_newer_states_shows_no_password(tmp_path: Path) -> None:
     """Git is asked without the password of an address on its command line; its environment has it."""
-    from amplifier_app_cli.commands.bundle import sources
+    from amplifier_foundation.sources.git import newest_commit
     from amplifier_foundation.sources.uri import parse_source
 
     program = tmp_path / "bin" / "git"
@@ -314,7 +314,7 @@ async def test_asking_for_newer_states_shows_no_password(tmp_path: Path) -> None
     program.chmod(0o755)
     environ = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
     source = parse_source("git+https://me:s3cret@git.example/o/r@main")
-    assert await sources._newest(source, tmp_path / "project", environ) == (
+    assert await newest_commit(source, environ, [str(tmp_path / "project")]) == (
         "0123456789012345678901234567890123456789",
         None,
     )
@@ -327,7 +327,7 @@ async def test_asking_for_newer_states_shows_no_password(tmp_path: Path) -> None
 @pytest.mark.parametrize("key", ["core.sshCommand", "url.ext::{program} %S.insteadOf", "core.fsmonitor"])
 async def test_asking_for_newer_states_runs_nothing_of_the_project(tmp_path: Path, key: str) -> None:
     """The config of the repository we work in has no say about the servers that other repositories come from."""
-    from amplifier_app_cli.commands.bundle import sources
+    from amplifier_foundation.sources.git import newest_commit
     from amplifier_foundation.sources.uri import parse_source
 
     marker, program = tmp_path / "ran", tmp_path / "planted"
@@ -345,7 +345,7 @@ async def test_asking_for_newer_states_runs_nothing_of_the_project(tmp_path: Pat
     (project / ".git" / "config").write_text(config, encoding="utf-8")
     source = parse_source("git+ssh://git@localhost:1/o/r@main")
     environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    commit, problem = await sources._newest(source, project, environ)
+    commit, problem = await newest_commit(source, environ, [str(project)])
     assert commit is None
     assert problem is not None
     assert not marker.exists()

@@ -33,7 +33,8 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "plan.is_trusted": lambda module: is_part_trusted(runtime, module),
         "plan.is_hook_trusted": lambda module, config: is_hook_trusted(runtime, module, config),
         "plan.is_hook_of_user": lambda module, config: is_hook_of_user(runtime, module, config),
-        "self_delegation_depth": origin.self_delegation_depth if origin else 0,
+        # Absent for 0, as published.
+        **({"self_delegation_depth": depth} if (depth := origin.self_delegation_depth if origin else 0) else {}),
         **(origin.capabilities if origin else {}),
     }
 

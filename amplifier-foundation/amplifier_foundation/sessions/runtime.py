@@ -103,6 +103,8 @@ class SessionRuntime:
         origin: Origin | None = None,
         on_child_event: OnChildEvent | None = None,
         spawner: Spawner | None = None,
+        parent_id: str | None = None,
+        session_type: type[AmplifierSession] = AmplifierSession,
     ) -> None:
         """Prepare the session; no module is loaded and no file is written before it is entered.
 
@@ -110,7 +112,8 @@ class SessionRuntime:
         those of the plan. `trust` lets the project's rules allow things as long as its files do not change. `run` has
         the permission mode and rules for this run; without it, a resumed session keeps its mode. `origin` is what a
         child gets from its parent. `on_child_event` receives every event of every child session. Without a
-        `spawner` the session cannot have children. Raises BudgetError for invalid limits.
+        `spawner` the session cannot have children. `parent_id` is for apps that run children themselves, `session_type`
+        for those that hand out the session. Raises BudgetError for invalid limits.
         """
         if saved is not None and spawner is not None:
             saved = spawner.recover(saved)
@@ -157,10 +160,11 @@ class SessionRuntime:
         #: Texts that must not be in any file of the session.
         self.secrets = self._find_secrets(plan)
         self.redactor = Redactor(self.secrets)
-        self.session = AmplifierSession(
+        parent_id = origin.facts.parent_id if origin is not None else parent_id
+        self.session = session_type(
             plan,
             session_id=self.session_id,
-            parent_id=origin.facts.parent_id if origin is not None else None,
+            parent_id=parent_id,
             approval_system=approval_system,
             display_system=display_system,
             is_resumed=saved is not None,
@@ -172,7 +176,7 @@ class SessionRuntime:
         #: What the session and its children use in this process.
         self.account = self.budget.account
         facts = starting_metadata(self.session_id, prepared, plan, saved)
-        facts |= origin.metadata if origin is not None else {}
+        facts |= origin.metadata if origin is not None else {"parent_id": parent_id} if parent_id else {}
         facts[METADATA_KEY] = self.run.mode
         self._recorder = SessionRecorder(self.folder, self.redactor, facts, self.secrets, self.account)
         #: How the last turn ended.
@@ -504,10 +508,13 @@ class SessionRuntime:
         self._recorder.connect(coordinator)
         self.turn_end.connect(coordinator)
         self.budget.connect(coordinator)
-        if prepared.modules or was_used():
+        if prepared.resolver is not None or prepared.modules or was_used():
             from amplifier_foundation.sources.module_resolver import PreparedModules
 
-            await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules, self._check_unprepared))
+            resolver = prepared.resolver or PreparedModules(prepared.modules)
+            if isinstance(resolver, PreparedModules):
+                resolver.check = self._check_unprepared
+            await coordinator.mount("module-source-resolver", resolver)
 
     async def _judge_by_mode(self, action: str, details: dict[str, Any]) -> tuple[str, str] | None:
         """Deny what the mode does not allow, and learn what later policies need to know about the tool."""
@@ -597,6 +604,7 @@ class SessionRuntime:
                 composed.texts,
             ),
             self._on_mentions,
+            has_project_instructions=prepared.has_project_instructions,
         )
 
     async def _on_mentions(self, payload: dict[str, Any]) -> None:

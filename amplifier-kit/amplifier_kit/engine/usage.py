@@ -103,6 +103,11 @@ def usage_fault(usage: object, provider: str | None = None) -> InvalidUsageError
     return InvalidUsageError(_COST, cost, provider=provider)
 
 
+def _sum(mine: int | None, theirs: int | None) -> int | None:
+    """Add two counts; None is one that no answer reported."""
+    return mine if theirs is None else theirs if mine is None else mine + theirs
+
+
 class UsageRecord(NamedTuple):
     """The usage of one model call, or of several: records are added with `+`, and `UsageRecord()` is empty.
 
@@ -142,14 +147,22 @@ class UsageRecord(NamedTuple):
     def __add__(self, other: object) -> UsageRecord:
         if not isinstance(other, UsageRecord):
             return NotImplemented
-        theirs = other._asdict()
-        sums: dict[str, Any] = {
-            name: mine if theirs[name] is None else theirs[name] if mine is None else mine + theirs[name]
-            for name, mine in self._asdict().items()
-            if name not in ("known_cost", "models")
-        }
-        models = self.models if other.models <= self.models else self.models | other.models
-        return UsageRecord(**sums, known_cost=_EXACT.add(self.known_cost, other.known_cost), models=models)
+        # Positional, in the order of the fields: every answer is added at each level of a tree of sessions.
+        return UsageRecord(
+            self.calls + other.calls,
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cache_read_tokens, other.cache_read_tokens),
+            _sum(self.cache_write_tokens, other.cache_write_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            self.total_tokens + other.total_tokens,
+            _EXACT.add(self.known_cost, other.known_cost),
+            self.priced + other.priced,
+            self.unpriced + other.unpriced,
+            self.broken + other.broken,
+            self.duration_ms + other.duration_ms,
+            self.models if other.models <= self.models else self.models | other.models,
+        )
 
     def __sub__(self, before: UsageRecord) -> UsageRecord:
         """Return the usage since an earlier sum of the same calls."""
