@@ -53,6 +53,10 @@ class _Repository:
         self._git("commit", "--quiet", "--message=change")
         return self._git("rev-parse", "HEAD")
 
+    def tag(self, name: str) -> None:
+        """Set a tag, also one that exists."""
+        self._git("tag", "--force", name)
+
     def _git(self, *arguments: str) -> str:
         who = {f"GIT_{who}_{what}": "t@e" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -215,6 +219,41 @@ def test_module_update_leaves_bundles_alone(amplifier: Amplifier, team: _Team) -
     result = amplifier("module", "update", "tool-wbe")
     assert result.returncode == 2
     assert "did you mean 'tool-tides'?" in result.stderr
+
+
+def test_mutable_only_leaves_versions_alone(amplifier: Amplifier, team: _Team) -> None:
+    """A tag that looks like a version is left out even when it was moved; a branch is fetched again."""
+    team.module.tag("v1.0")
+    amplifier("source", "add", "tool-tides", f"{team.module.uri}@v1.0")
+    assert _answer(amplifier) == "1"
+    team.commit_module("2")
+    team.module.tag("v1.0")
+    assert _json(amplifier("module", "update", "--mutable-only", "--yes", "--json"))["sources"] == []
+    assert _answer(amplifier) == "1"
+    assert amplifier("module", "update", "--yes").returncode == 0
+    assert _answer(amplifier) == "2"
+    amplifier("source", "remove", "tool-tides")
+    (branch,) = _json(amplifier("module", "update", "--mutable-only", "--check", "--json"))["sources"]
+    assert branch["uri"].endswith("@main")
+
+
+@pytest.mark.parametrize("command", [("bundle", "update", "team"), ("update",)])
+def test_update_of_one_source(amplifier: Amplifier, team: _Team, command: tuple[str, ...]) -> None:
+    """With --source that address alone is fetched again, and another one is a usage error with a hint."""
+    assert _answer(amplifier) == "1"
+    team.commit_module("2")
+    team.commit_bundle("2.0.0")
+    source = f"{team.module.uri}@main"
+    (check,) = _json(amplifier(*command, "--source", source, "--check", "--json"))
+    assert [one["uri"] for one in check["sources"]] == [source]
+    result = amplifier(*command, "--source", source, "--yes")
+    assert result.returncode == 0, result.stderr
+    assert _answer(amplifier) == "2"
+    assert _json(amplifier("bundle", "current", "--json"))["version"] == "1.0.0"
+    result = amplifier(*command, "--source", source.replace("tides", "tydes"))
+    assert result.returncode == 2
+    assert f"did you mean '{source}'?" in result.stderr
+    assert amplifier("bundle", "update", "--all", "--source", source).returncode == 2
 
 
 def test_update_covers_what_runs_here_and_says_how_to_update_itself(amplifier: Amplifier, team: _Team) -> None:

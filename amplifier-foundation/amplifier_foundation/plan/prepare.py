@@ -58,6 +58,8 @@ class Options(FrozenStruct):
     bare: bool = False
     #: Look for newer states of fetched sources, instead of using those of the lock and the cache.
     update: bool = False
+    #: Look for a newer state of this source alone, as it may be shown; the others stay as the lock has them.
+    update_source: str | None = None
     #: Settings that the app has loaded for this project and session; None to load them here.
     settings: Settings | None = field(default=None, repr=False)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -120,9 +122,9 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     registry = _registry(options, settings)
     overrides = settings.get("sources.bundles") or {}
     known = KnownPins()
-    if not options.update:
+    if not options.update or options.update_source is not None:
         known = known_pins(*locate(reference, registry, options.project, overrides), options.home, options.project)
-    fetcher = make_fetcher(options, known.pins)
+    fetcher = make_fetcher(options, _kept_pins(known.pins, options))
     loader = BundleLoader(
         fetcher,
         registry,
@@ -303,6 +305,15 @@ def _namer(settings: Settings, key: Key) -> Namer:
 def _namers(settings: Settings, key: str) -> dict[str, Namer]:
     """Return who set each entry of a mapping of settings."""
     return {name: _namer(settings, (*parts_of(key), name)) for name in settings.get(key) or {}}
+
+
+def _kept_pins(pins: Mapping[str, Pin], options: Options) -> Mapping[str, Pin]:
+    """Return the pins that hold: without the one of the source that is updated."""
+    if not options.update or options.update_source is None:
+        return pins
+    from amplifier_foundation.sources.uri import without_secrets
+
+    return {uri: pin for uri, pin in pins.items() if without_secrets(uri) != options.update_source}
 
 
 def _registry(options: Options, settings: Settings) -> BundleRegistry:

@@ -27,6 +27,7 @@ from amplifier_foundation.policy.modes import (
     MODE_CHANGED,
     READ_ONLY,
     RUNNING,
+    UNASKED_CHANGE,
     Mode,
     PermissionModeError,
     RunPermissions,
@@ -34,6 +35,7 @@ from amplifier_foundation.policy.modes import (
     parse_mode,
 )
 from amplifier_foundation.policy.sandboxed import SandboxedTools, check_mode
+from amplifier_foundation.policy.unasked_changes import State, changes, states
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
@@ -67,7 +69,9 @@ if TYPE_CHECKING:
 #: Emitted when @mentions have put files into a prompt.
 MENTIONS_RESOLVED = "mentions:resolved"
 #: The events of this package.
-_EVENTS: Final = (MENTIONS_RESOLVED, APPROVAL_ANSWERED, MODE_CHANGED, "session:undo", "session:restore")
+_EVENTS: Final = (
+    *(MENTIONS_RESOLVED, APPROVAL_ANSWERED, MODE_CHANGED, UNASKED_CHANGE, "session:undo", "session:restore"),
+)
 #: The events that no log may lack: with the first of them, a resumed session goes on.
 _WORK: Final = ("tool:", "approval:", "policy:", "llm:")
 #: After all other hooks.
@@ -133,6 +137,8 @@ class SessionRuntime:
         self.run = above[0].run if above else run or RunPermissions(mode_of_saved(known))
         self._mode_before = mode_of_saved(known) if origin is None else self.run.mode
         self._mode_changes = asyncio.Lock()
+        #: The files that others run, as they were before commands ran unasked in this turn; None in other modes.
+        self._watched: dict[Path, State] | None = None
         self._sandboxed = SandboxedTools()
         self._log: SessionLog | None = None
         #: What a resumed session logs before it goes on: nothing is written if it does not. None once it goes on.
@@ -248,6 +254,7 @@ class SessionRuntime:
                 return
             await self._check_mode(chosen)
             self.run.mode, self.run.by = chosen, dict(by)
+            self._watch()
             await self._go_on()  # a resumed session without a prompt would have it in its metadata alone
             await self._report_mode()
 
@@ -371,6 +378,8 @@ class SessionRuntime:
         await self._report_mode()
         self._recorder.open_turn(prompt.text if isinstance(prompt, UserInput) else prompt)
         self.turn_end.begin()
+        self._watched = None
+        self._watch()
         if "checkpoints" in self.__dict__:  # else they are unused, and start with this turn
             self.checkpoints.turn = self._recorder.turns
         try:
@@ -384,7 +393,21 @@ class SessionRuntime:
             self.turn_end.judge(self.session)
             return answer
         finally:
+            await self._report_unasked_changes()
             await self._recorder.close_turn(self.session.coordinator.get("context"))
+
+    def _watch(self) -> None:
+        """Note the state of files that others run, for the rest of a turn in which commands run unasked."""
+        if self.run.mode == AUTO and self.origin is None and self._watched is None:
+            self._watched = states((self.prepared.project, *self.run.folders))
+
+    async def _report_unasked_changes(self) -> None:
+        before, self._watched = self._watched, None
+        if before is None:
+            return
+        changed = changes(before, states((self.prepared.project, *self.run.folders)))
+        if changed:
+            await self.session.coordinator.hooks.emit(UNASKED_CHANGE, {"files": [str(path) for path in changed]})
 
     async def _attach(self, blocks: Sequence[dict[str, Any]]) -> None:
         """Put content blocks before the text of the prompt: in its message, or in one before it.
