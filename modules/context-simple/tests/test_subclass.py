@@ -41,9 +41,9 @@ async def test_events_go_to_the_hooks_that_are_given() -> None:
     assert seen == [120]
 
 
-def test_wrong_keys_are_named() -> None:
-    """A key that is none is an error, and settings exclude keys."""
-    with pytest.raises(ConfigError, match="max_tokenz"):
-        SimpleContextManager(max_tokenz=1)
+def test_wrong_values_are_named() -> None:
+    """A wrong value is an error that names its key, and settings exclude keys."""
+    with pytest.raises(ConfigError, match="compact_threshold"):
+        SimpleContextManager(compact_threshold="much")
     with pytest.raises(TypeError, match="not both"):
         SimpleContextManager(ContextConfig(), max_tokens=1)

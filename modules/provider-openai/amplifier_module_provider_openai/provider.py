@@ -54,11 +54,8 @@ class OpenAIProvider(ResponsesProvider):
         their own, which is used as it is.
         """
         if isinstance(config, str) or more or (config is None and isinstance(coordinator, Mapping)):
-            api_key, config, coordinator = (
-                config if isinstance(config, str) else api_key,
-                coordinator,
-                next(iter(more), None),
-            )
+            api_key = config if isinstance(config, str) else api_key
+            config, coordinator = coordinator, next(iter(more), None)
         config = config if isinstance(config, Mapping) else {}
         base_url = env_or_config(config, "base_url", ("OPENAI_BASE_URL",)) or _BASE_URL
         super().__init__(config, coordinator, api_key=api_key or "", base_url=base_url)
