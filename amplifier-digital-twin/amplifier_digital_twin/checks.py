@@ -62,7 +62,7 @@ def check_universe(universe: Universe, folder: Path) -> dict[str, Any]:
     """
     log, profile = universe.log, universe.profile
     try:
-        evidence = Evidence(folder, universe.secrets.values())
+        evidence = Evidence(folder, universe.log.secrets)
         with log.timed("checks"):
             outcomes = run_checks(universe, evidence)
         log.progress("collecting evidence")
@@ -83,7 +83,7 @@ def check_universe(universe: Universe, folder: Path) -> dict[str, Any]:
 def keep_failure(universe: Universe, folder: Path, error: TwinError) -> None:
     """Keep what is known of a launch that failed, before everything is destroyed."""
     try:
-        evidence = Evidence(folder, universe.secrets.values())
+        evidence = Evidence(folder, universe.log.secrets)
         evidence.add_json("error.json", error.record())
         _add_logs(universe, evidence)
     except OSError as fault:
@@ -111,7 +111,9 @@ def run_checks(universe: Universe, evidence: Evidence) -> list[Outcome]:
         except TwinError as error:
             problems, details = [error.message], {"error": error.record()}
         seconds = time.monotonic() - begin
-        outcome = Outcome(check.name, evidence.masked("; ".join(problems)), seconds, evidence.masked(details))
+        outcome = Outcome(
+            check.name, evidence.secrets.masked("; ".join(problems)), seconds, evidence.secrets.masked(details)
+        )
         outcomes.append(outcome)
         universe.log.event("check", **outcome.record())
         universe.log.progress(f"check {check.name}: {'pass' if outcome.is_ok else f'FAIL: {outcome.reason}'}")

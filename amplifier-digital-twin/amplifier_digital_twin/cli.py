@@ -150,13 +150,16 @@ class Program(click.Group):
             report_error(error.fault.message, error.fault.remedy)
             return NOT_RUN
         except Exception as error:
-            code_, message, remedy = described(error)
-            try:
-                print_result({"error": {"code": code_, "message": message, "remedy": remedy}})
-            except OSError:
-                _discard_stdout()  # the error may be that standard output cannot be written
-            report_error(message, remedy)
-            return ERROR
+            return _print_error(*described(error))
+
+
+def _print_error(code: str, message: str, remedy: str) -> int:
+    try:
+        print_result({"error": {"code": code, "message": message, "remedy": remedy}})
+    except OSError:
+        _discard_stdout()  # the error may be that standard output cannot be written
+    report_error(message, remedy)
+    return ERROR
 
 
 def _discard_stdout() -> None:

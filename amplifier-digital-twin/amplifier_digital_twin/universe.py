@@ -415,7 +415,7 @@ class Universe:
                 remedy = "give it a longer `timeout` in the profile, or find out what it waits for"
                 raise TwinError("provision_failed", f"`{text}` was not done after {command.timeout:g} s", remedy)
             if finished.exit_code != 0:
-                words = self.log.mask(end_of(finished.stderr) or end_of(finished.stdout))
+                words = self.log.secrets.masked(end_of(finished.stderr) or end_of(finished.stdout))
                 said = f"`{text}` ended with exit code {finished.exit_code}:\n{words}"
                 remedy = "`launch --keep` leaves the universe as it is, to look around in it with `exec`"
                 raise TwinError("provision_failed", said, remedy)
