@@ -132,11 +132,11 @@ class Program(click.Group):
         is_main = threading.current_thread() is threading.main_thread()
         try:
             with _signals_raise() if is_main else nullcontext():
-                code = self._run(arguments, options)
+                status = self._run(arguments, options)
         except (Interrupted, KeyboardInterrupt, click.Abort) as error:
             report("amplifier-digital-twin: stopped")
-            code = error.exit_code if isinstance(error, Interrupted) else 130
-        sys.exit(code)
+            status = error.exit_code if isinstance(error, Interrupted) else 130
+        sys.exit(status)
 
     def _run(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> int:
         try:
