@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from packaging.utils import canonicalize_name
-
 from amplifier_digital_twin import __version__
 from amplifier_digital_twin.engines.engine import Finished, end_of
 from amplifier_digital_twin.errors import TwinError
@@ -167,9 +165,6 @@ def _provenance(names: Any, universe: Universe) -> Result:
     problems = [f"{finding.name} {finding.version}: {finding.reason}" for finding in findings if not finding.is_ok]
     if names == "all" and not findings:
         problems.append("no installed package was found")
-    if names != "all":
-        seen = {finding.name for finding in findings}
-        problems += [f"{name} is not installed" for name in names if canonicalize_name(name) not in seen]
     return problems, {"packages": [finding.record() for finding in findings]}
 
 

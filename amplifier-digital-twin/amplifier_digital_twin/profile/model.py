@@ -103,7 +103,8 @@ def web_address(value: str) -> str:
 def repository_address(value: str) -> str:
     """Check the public address of a repository; raises ValueError."""
     parts = urlsplit(web_address(value))
-    if not parts.path.strip("/") or parts.query or parts.fragment:
+    names = parts.path.strip("/").removesuffix(".git").split("/")
+    if any(name in ("", ".", "..") or "\\" in name for name in names) or parts.query or parts.fragment:
         raise ValueError(f"{value!r} names no repository, as https://github.com/owner/name does")
     return value
 
