@@ -7,6 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.home import amplifier_home
+
 __all__ = ["transcript_path", "working_dir"]
 
 _FILE = "context-messages.jsonl"
@@ -37,12 +39,9 @@ def transcript_path(configured: str | None, coordinator: Any, base: Path) -> Pat
         raise ValueError(
             f"context-persistent: session id {session_id!r} cannot be the name of a folder: set transcript_path"
         )
-    return _home(coordinator) / "projects" / _project(base) / "sessions" / session_id / _FILE
-
-
-def _home(coordinator: Any) -> Path:
-    given = coordinator.get_capability("amplifier.home") or os.environ.get("AMPLIFIER_HOME")
-    return Path(given).expanduser() if given else Path.home() / ".amplifier"
+    home = coordinator.get_capability("amplifier.home")
+    folder = Path(home).expanduser() if home else amplifier_home()
+    return folder / "projects" / _project(base) / "sessions" / session_id / _FILE
 
 
 def _project(base: Path) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 from amplifier_core import ToolResult
 from amplifier_kit.guard.processes.output import Shown
-from amplifier_kit.guard.processes.running_command import Outcome
+from amplifier_kit.guard.processes.running_command import Outcome, signal_name
 
 
 def failure(code: str, message: str) -> ToolResult:
@@ -50,7 +49,7 @@ def _ending(outcome: Outcome, timeout: float) -> tuple[str, str]:
             "The command's supervisor was killed, so the command was stopped; how far it came is not known.",
         )
     if number < 0:
-        return "signal", f"Command was ended by signal {-number} ({_signal_name(-number)})."
+        return "signal", f"Command was ended by signal {-number} ({signal_name(-number)})."
     if number:
         return "exit_code", f"Command failed with exit code {number}."
     return "", ""
@@ -66,10 +65,3 @@ def _notes(outcome: Outcome) -> list[str]:
     if outcome.alive:
         notes.append(f"Could not be stopped: process {', '.join(map(str, outcome.alive))}.")
     return notes
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"

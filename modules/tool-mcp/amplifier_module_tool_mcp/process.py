@@ -6,13 +6,19 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.guard.processes.programs import find_program, host_environment, is_below
-from amplifier_kit.guard.processes.running_command import CommandSpec, RunningCommand, StartError, start, to_end
+from amplifier_kit.guard.processes.running_command import (
+    CommandSpec,
+    RunningCommand,
+    StartError,
+    signal_name,
+    start,
+    to_end,
+)
 from amplifier_kit.guard.sandbox.program_paths import script_of
 from amplifier_module_tool_mcp.faults import ServerFault, short
 from amplifier_module_tool_mcp.messages import Inflow, read_message
@@ -253,14 +259,7 @@ def _ending(running: RunningCommand, errors: ErrorStream) -> ServerFault:
     if code is None:
         how = "it closed its output"
     elif code < 0:
-        how = f"it was ended by {_signal_name(-code)}"
+        how = f"it was ended by {signal_name(-code)}"
     else:
         how = f"it ended with exit code {code}"
     return ServerFault("crashed", short(f"{how}{said}"))
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
