@@ -23,8 +23,7 @@ from amplifier_kit.guard.sandbox.sandbox import SandboxSetup, Status
 from amplifier_module_tool_bash.call import Call, InvalidCallError, TooLongError, input_schema
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.jobs import MOST_JOBS, Jobs
-from amplifier_module_tool_bash.output import OutputFolder, SavedOutput
-from amplifier_module_tool_bash.result import failure, finished
+from amplifier_module_tool_bash.output import OutputFolder, SavedOutput, failure, finished
 from amplifier_module_tool_bash.sandbox import Box
 
 if TYPE_CHECKING:
