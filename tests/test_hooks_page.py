@@ -46,9 +46,7 @@ def test_every_event_has_a_row() -> None:
 def test_the_gates_are_those_of_the_code() -> None:
     """What is denied without an answer is what the page says."""
     header = next(line for line in _section("When there is no answer").splitlines() if line.startswith("| |"))
-    assert set(re.findall(r"`(\w+)`", header)) == {
-        name for name, one in HOOK_EVENTS.items() if one.is_gate
-    }
+    assert set(re.findall(r"`(\w+)`", header)) == {name for name, one in HOOK_EVENTS.items() if one.is_gate}
     assert f"{ShellHooksConfig().timeout:g} seconds" in _section("When there is no answer")
 
 

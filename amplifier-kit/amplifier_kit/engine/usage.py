@@ -16,6 +16,9 @@ from amplifier_kit.awaitable import plain_result
 #: No answer takes more tokens, or costs more.
 MAX_COUNT: Final = 10**12
 MAX_COST: Final = Decimal(10**9)
+#: The smallest amount that four decimals show, and from where on two are enough.
+_LEAST_SHOWN: Final = Decimal("0.0001")
+_WHOLE: Final = Decimal("0.995")
 _REQUIRED: Final = ("input_tokens", "output_tokens", "total_tokens")
 _OPTIONAL: Final = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _COUNTS: Final = (*_REQUIRED, *_OPTIONAL)
@@ -74,6 +77,13 @@ def as_cost(value: object) -> Decimal | None:
     except (InvalidOperation, ValueError):
         return None
     return amount if amount.is_finite() and 0 <= amount <= MAX_COST else None
+
+
+def money(amount: Decimal) -> str:
+    """Return an amount of US dollars for people: four decimals below a dollar, two from there on, zero as $0.00."""
+    if 0 < amount < _LEAST_SHOWN:
+        return f"<${_LEAST_SHOWN}"
+    return f"${amount:.4f}" if 0 < amount < _WHOLE else f"${amount:,.2f}"
 
 
 def usage_fault(usage: object, provider: str | None = None) -> InvalidUsageError | None:

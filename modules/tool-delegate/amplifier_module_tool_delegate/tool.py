@@ -21,6 +21,8 @@ from amplifier_kit.engine.delegation.request import (
 from amplifier_kit.engine.delegation.tool import DelegatingTool
 from amplifier_module_tool_delegate.config import Features
 
+_KEYS: Final = ("provider", "model", "config")
+
 
 def known_roles(coordinator: Any) -> list[str]:
     """Return the roles that the session knows, [] without a resolver."""
@@ -44,7 +46,13 @@ async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any
         raise DelegationError(
             "routing_failed", f"cannot resolve the models of role {role!r}: {reason(error)}"
         ) from error
-    return [dict(entry) for entry in found or () if isinstance(entry, Mapping)]
+    return [preference for entry in found or () if (preference := _plain(entry)) is not None]
+
+
+def _plain(entry: Any) -> dict[str, Any] | None:
+    """Return a preference, a mapping or an object with attributes, as a mapping without what is not set."""
+    given = entry if isinstance(entry, Mapping) else {key: getattr(entry, key, None) for key in _KEYS}
+    return {key: given[key] for key in _KEYS if given.get(key)} if isinstance(given.get("provider"), str) else None
 
 
 def schema(features: Features, roles: Sequence[str]) -> dict[str, Any]:
