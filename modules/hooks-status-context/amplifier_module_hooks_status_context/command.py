@@ -76,7 +76,7 @@ class Git:
         self._user: UserSettings | None = None
         self._logged: set[str] = set()
 
-    async def open(self, directory: str, seconds: float) -> Reading:
+    async def open(self, directory: str, seconds: float) -> OpenRepository:
         """Prepare to read the repository of a folder within a number of seconds; the caller closes the result.
 
         Raises NoRepositoryError, and GitUnavailableError; an unsafe repository is logged once.
@@ -96,7 +96,7 @@ class Git:
             raise GitUnavailableError("git is not installed") from error
         except OSError as error:
             raise GitUnavailableError(f"cannot read '{directory}': {error.strerror or error}") from error
-        return Reading(private, setup, seconds, deadline)
+        return OpenRepository(private, setup, seconds, deadline)
 
     def _prepare(self, directory: str) -> tuple[PrivateGitDir, SandboxSetup]:
         project = self._sandbox.project if self._sandbox is not None else directory
@@ -127,7 +127,7 @@ class Git:
         return reason
 
 
-class Reading:
+class OpenRepository:
     """One repository; all queries share one deadline."""
 
     def __init__(self, private: PrivateGitDir, setup: SandboxSetup, seconds: float, deadline: float) -> None:

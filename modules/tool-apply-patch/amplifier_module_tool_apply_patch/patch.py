@@ -146,7 +146,7 @@ def _created(path: str, body: Sequence[tuple[int, str]]) -> Operation:
     return Operation("create_file", path, lines=tuple(text[1:] for text in plain), ends_open=ends_open)
 
 
-class _Begun:
+class _HunkBuilder:
     """A hunk that is being read."""
 
     def __init__(self, line: int) -> None:
@@ -169,45 +169,45 @@ class _Begun:
 
 def _hunks(body: Sequence[tuple[int, str]]) -> list[Hunk]:
     hunks: list[Hunk] = []
-    begun: _Begun | None = None
+    builder: _HunkBuilder | None = None
     for number, line in body:
         if line.startswith("@@") and (line[2:3] in ("", " ")):
-            if begun is None or begun.lines:
-                hunks += [begun.finished()] if begun is not None else []
-                begun = _Begun(number)
+            if builder is None or builder.lines:
+                hunks += [builder.finished()] if builder is not None else []
+                builder = _HunkBuilder(number)
             is_numbered = re.match(_UNIFIED, line) is not None
-            begun.is_numbered = begun.is_numbered or is_numbered
+            builder.is_numbered = builder.is_numbered or is_numbered
             anchor = "" if is_numbered else line[3:]
-            begun.anchors += [anchor] if anchor.strip() else []
+            builder.anchors += [anchor] if anchor.strip() else []
             continue
-        begun = begun or _Begun(number)
-        _take(begun, number, line)
-    if begun is not None and (begun.lines or begun.anchors):
-        if not begun.lines:
-            raise _wrong(f"line {begun.line}: '@@' is followed by no lines")
-        hunks.append(begun.finished())
+        builder = builder or _HunkBuilder(number)
+        _take(builder, number, line)
+    if builder is not None and (builder.lines or builder.anchors):
+        if not builder.lines:
+            raise _wrong(f"line {builder.line}: '@@' is followed by no lines")
+        hunks.append(builder.finished())
     return hunks
 
 
-def _take(begun: _Begun, number: int, line: str) -> None:
+def _take(builder: _HunkBuilder, number: int, line: str) -> None:
     if line.strip() == _END_OF_FILE:
-        begun.is_at_end = True
+        builder.is_at_end = True
     elif line.startswith("\\ "):
         # "\ No newline at end of file" speaks of the line before it.
-        begun.ends_open = not (begun.lines and begun.lines[-1][0] == "-")
+        builder.ends_open = not (builder.lines and builder.lines[-1][0] == "-")
     elif not line:
-        begun.lines.append((" ", ""))
-        begun.blanks += 1
+        builder.lines.append((" ", ""))
+        builder.blanks += 1
         return
     elif line[0] == " ":
-        begun.lines.append((" ", line[1:]))
+        builder.lines.append((" ", line[1:]))
     elif line[0] == "+":
-        begun.lines.append(("+", line[1:]))
+        builder.lines.append(("+", line[1:]))
     elif line[0] == "-":
-        begun.lines.append(("-", line[1:]))
+        builder.lines.append(("-", line[1:]))
     else:
         raise _wrong(f"line {number}: must begin with ' ', '+', '-' or '@@', got {line!r}")
-    begun.blanks = 0
+    builder.blanks = 0
 
 
 def _wrong(reason: str) -> FileError:
@@ -222,7 +222,7 @@ MOST_LINES: Final = 200
 _LONGEST: Final = 500
 
 
-class Current:
+class CurrentContent:
     """The content of a file, for messages."""
 
     def __init__(self, name: str, lines: Sequence[str]) -> None:
@@ -272,7 +272,7 @@ class _Edit(FrozenStruct):
 def patched(source: Text, name: str, hunks: Sequence[Hunk]) -> Patched:
     """Return the text with all hunks in it; raises FileError with the current content when one does not fit."""
     file = _File(source)
-    current = Current(name, file.lines)
+    current = CurrentContent(name, file.lines)
     edits: list[_Edit] = []
     notes: list[str] = []
     cursor = 0
@@ -324,7 +324,7 @@ class _File:
         return list(zip(self.lines[start:end], self.ends[start:end], strict=True))
 
 
-def _placed(lines: Sequence[str], hunk: Hunk, cursor: int, current: Current) -> tuple[_Edit, str]:
+def _placed(lines: Sequence[str], hunk: Hunk, cursor: int, current: CurrentContent) -> tuple[_Edit, str]:
     anchored = _after_anchors(lines, hunk, cursor, current)
     if not hunk.old:
         if hunk.is_numbered and anchored is None and not hunk.is_at_end and lines:
@@ -349,7 +349,7 @@ def _placed(lines: Sequence[str], hunk: Hunk, cursor: int, current: Current) -> 
     return _Edit(match.first, number, result), note if match.difference else ""
 
 
-def _after_anchors(lines: Sequence[str], hunk: Hunk, cursor: int, current: Current) -> int | None:
+def _after_anchors(lines: Sequence[str], hunk: Hunk, cursor: int, current: CurrentContent) -> int | None:
     """Return the line after the last anchor, None when the hunk has none."""
     if not hunk.anchors:
         return None
@@ -365,7 +365,7 @@ def _after_anchors(lines: Sequence[str], hunk: Hunk, cursor: int, current: Curre
     return cursor
 
 
-def _found(lines: Sequence[str], hunk: Hunk, start: int, current: Current, *, is_anchored: bool) -> LineMatch:
+def _found(lines: Sequence[str], hunk: Hunk, start: int, current: CurrentContent, *, is_anchored: bool) -> LineMatch:
     """Return where the hunk belongs: the first place after its anchor, otherwise the only one there is."""
     old = hunk.old
     added = [text for sign, text in hunk.lines if sign == "+"]

@@ -18,7 +18,7 @@ _WHERE: Final = "the config of tool-bash"
 _CLOSE_TIMEOUT: Final = 10.0
 
 
-class Box:
+class BashSandbox:
     """The sandbox as the tool uses it."""
 
     def __init__(self, coordinator: Any, tool: str, config: Any) -> None:

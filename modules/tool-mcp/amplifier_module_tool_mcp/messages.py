@@ -89,7 +89,7 @@ MOST_STRAY_BYTES: Final = 1 << 20
 _BACKLOG: Final = 256 * 1024
 
 
-class Inflow(Output):
+class MessageReader(Output):
     """The standard output of one server: lines go in, messages come out, and `fault` says what went wrong."""
 
     def __init__(self, largest: int) -> None:
