@@ -73,7 +73,7 @@ ALLOWED: Final = {
             "services/mitmproxy_addon": "an empty file that says it is ready",
             "services/proxy": "standard streams of mitmproxy",
             "services/request_log": "requests, without credentials and queries",
-            "service_process": "standard streams of the services; requests are logged without credentials",
+            "processes": "standard streams of the services; requests are logged without credentials",
             "universe": _UNIVERSE,
             "wheels": _UNIVERSE,
         }.items()

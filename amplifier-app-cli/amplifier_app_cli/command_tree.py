@@ -275,5 +275,8 @@ ABSENT: Final = {
     "module override": (
         "`module override` is not in this release: use `amplifier settings set overrides.MODULE.config.KEY VALUE`"
     ),
-    "recipes": f"`recipes` are not in this release; {_KEPT}",
+    "recipes": (
+        "`recipes` as a command is not in this release: the tool `recipes` of the bundles `anchors` and `foundation` "
+        "runs them, by hand with `amplifier module invoke recipes -b anchors operation=list`"
+    ),
 }

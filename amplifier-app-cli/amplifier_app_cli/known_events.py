@@ -20,11 +20,13 @@ _OF_PRODUCT: Final = (
     *("policy:unasked_change", "provider:background_status", "provider:circuit_closed", "provider:circuit_open"),
     *("provider:cloudflare_challenge", "provider:concurrency", "provider:fallback"),
     *("provider:incomplete_continuation", "provider:lean", "provider:progress", "provider:pull"),
-    *("provider:response_chain_invalidated", "sandbox:blocked", "sandbox:status", "session-naming:deferred"),
-    *("session-naming:error", "session-naming:set", "session-naming:timeout", "session:config", "session:restore"),
-    *("session:undo", "skill:loaded", "skill:unloaded", "skills:discovered", "task:agent_cancelled"),
-    *("task:agent_completed", "task:agent_resumed", "task:agent_spawned", "tool:progress", "tool:selected"),
-    "tool:selecting",
+    *("provider:response_chain_invalidated", "recipe:agent_cancelled", "recipe:agent_completed"),
+    *("recipe:agent_error", "recipe:agent_spawned", "recipe:approval", "recipe:complete", "recipe:iteration_failed"),
+    *("recipe:loop_complete", "recipe:loop_iteration", "recipe:start", "recipe:step", "sandbox:blocked"),
+    *("sandbox:status", "session-naming:deferred", "session-naming:error", "session-naming:set"),
+    *("session-naming:timeout", "session:config", "session:restore", "session:undo", "skill:loaded"),
+    *("skill:unloaded", "skills:discovered", "task:agent_cancelled", "task:agent_completed", "task:agent_resumed"),
+    *("task:agent_spawned", "tool:progress", "tool:selected", "tool:selecting"),
 )
 
 

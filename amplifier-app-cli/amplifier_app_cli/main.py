@@ -28,6 +28,7 @@ _COMMANDS: Final = {
         ("keys", "keys:keys", "Store, list and remove API keys."),
         ("logs", "logs:logs", "Print the log of a session."),
         ("mcp", "mcp:mcp", "List, add, test and remove MCP servers."),
+        ("migrate", "migrate:migrate", "Take over a home of the published program."),
         ("module", "module:module", "List, add and check modules, and try their tools."),
         ("notify", "notify:notify", "Be told when a turn has ended: on the desktop, or on your phone."),
         ("policy", "policy:policy", "List, add, explain and test the rules for what a session may do."),

@@ -90,7 +90,7 @@ def test_status_and_cost(talk: Talk) -> None:
 def test_usage_goes_on_when_a_session_is_resumed(talk: Talk) -> None:
     """What earlier chats of the session used is part of its cost."""
     talk("one")
-    assert "session: 20 in · 4 out · $1.0000" in talk("two", "/cost", resume=True).told
+    assert "session: 20 in · 4 out · $1.00" in talk("two", "/cost", resume=True).told
 
 
 def test_clear_forgets_and_keeps_a_backup(talk: Talk) -> None:

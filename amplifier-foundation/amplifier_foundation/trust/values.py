@@ -57,7 +57,7 @@ _DENIES: Final = r"(denied|blocked)_\w+|instruction_filters|live_values|require_
 #: Some are nested keys, such as `safety_overrides.allow`.
 _ALLOWS: Final = (
     r"(^|\.)(pass_env|private_hosts|allowed_commands|safety_overrides\.allow|allowlist|exclude_(events|hooks)"
-    r"|inherit_hooks|enable_web_search|enable_state|prompt_cache_retention|auto_pull|free|price_list"
+    r"|inherit_hooks|enable_web_search|enable_state|prompt_cache_retention|auto_cleanup_days|auto_pull|free|price_list"
     r"|deployment_type)(\.|$)"
 )
 _ALLOW_LISTS: Final = r"allowed_(domains|hosts|(\w+_)?paths)|(exclude|inherit)_tools"

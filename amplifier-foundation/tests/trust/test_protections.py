@@ -20,9 +20,9 @@ TABLE: dict[str, str] = {
     # It keeps something out, opens something, is a limit of what may be reached, or is about what watches.
     "guard": """
         allowed_commands allowed_domains allowed_paths allowed_read_paths allowed_write_paths allowlist
-        auto_pull blocked_domains denied_commands denied_write_paths deployment_type enable_state enable_web_search
-        exclude_hooks exclude_tools settings.exclude_hooks settings.exclude_tools free instruction_filters
-        live_values pass_env price_list private_hosts prompt_cache_retention require_approval rules
+        auto_cleanup_days auto_pull blocked_domains denied_commands denied_write_paths deployment_type enable_state
+        enable_web_search exclude_hooks exclude_tools settings.exclude_hooks settings.exclude_tools free
+        instruction_filters live_values pass_env price_list private_hosts prompt_cache_retention require_approval rules
         safety_identifier safety_overrides safety_profile sandbox
         hook-shell:claude_settings hook-shell:files hook-shell:hooks hook-shell:max_output hook-shell:on_error
         hook-shell:on_timeout hook-shell:priority hook-shell:timeout hook-shell:working_dir
@@ -40,8 +40,7 @@ TABLE: dict[str, str] = {
     # It says where something is read or written: not outside the project.
     "path": """
         chat_template custom_routing_dirs memory_files model_path record record_provider scenario search_paths
-        server_log_dir skills skills_dirs
-        transcript_path working_dir
+        server_log_dir session_dir skills skills_dirs transcript_path working_dir
     """,
     # Settings add to it what they say, and take nothing away.
     "added to": "tool-filesystem:denied_write_paths",
