@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from amplifier_foundation.bundles.shipped import shipped_bundles
 from amplifier_foundation.errors import FoundationError
@@ -26,6 +26,7 @@ from amplifier_foundation.settings.keys import KeyLine, KeysError, KeyStore, par
 from amplifier_foundation.settings.scopes import SettingsError, find, is_module_list
 from amplifier_foundation.settings.settings import read_settings_file
 from amplifier_kit.guard.private_files import append, make_private, open_private, read_regular, replace_file
+from amplifier_kit.guard.redaction.field_names import is_secret_name
 
 #: Folders of the user's own files, which are copied entry by entry.
 _OWN: Final = ("bundles", "modules", "agents", "skills", "routing")
@@ -33,6 +34,9 @@ _OWN: Final = ("bundles", "modules", "agents", "skills", "routing")
 _PIECE: Final = 4 << 20
 #: The folder that a session is in until all of it is copied.
 _PARTIAL: Final = ".migrating-"
+#: Where the published program keeps the topic of notifications, in clear.
+_TOPICS: Final = {("config", "notifications", channel, "topic") for channel in ("ntfy", "push")}
+_CREDENTIALS: Final = "an address in it holds credentials, which belong into a credential helper of git"
 #: What differs for everybody, with what to do.
 _ALWAYS: Final = (
     "writing files, commands, fetches and agents are asked for unless a rule allows them: `amplifier policy list`",
@@ -145,6 +149,11 @@ class Migration:
         if own is not None or self.is_same:
             kept = "it is set here already" if own is not None and own != value else ""
             return Step(Item("settings", name, "keep", kept))
+        if key in _TOPICS:
+            why = "whoever knows it reads the notices: `amplifier keys set AMPLIFIER_NTFY_TOPIC` stores it as a key"
+            return Step(Item("settings", name, "leave", why))
+        if _has_credentials(value):
+            return Step(Item("settings", name, "leave", _CREDENTIALS))
         try:
             _, warnings = check_settings(_nested(key, value), lambda *_: name)
         except SettingsError as error:
@@ -168,9 +177,8 @@ class Migration:
                 )
             elif name in here:
                 yield Step(Item("bundles", name, "keep"))
-            elif _has_password(uri):
-                why = "its address holds a password, which belongs into a credential helper of git"
-                yield Step(Item("bundles", name, "leave", why))
+            elif _has_credentials(uri):
+                yield Step(Item("bundles", name, "leave", _CREDENTIALS))
             else:
                 key = ("bundle", "added", name)
                 work = partial(set_value, self.home.settings, key, uri, self._keys)
@@ -207,6 +215,9 @@ class Migration:
 
     def _plan_sessions(self, kind: str) -> Iterator[Step]:
         for project in _entries(self.source.projects):
+            if project.is_symlink():
+                yield Step(Item(kind, f"{project.name}/", "leave", "it is a link, which is not followed"))
+                continue
             for session in _entries(project / kind):
                 name, target = f"{project.name}/{session.name}", self.home.projects / project.name / kind / session.name
                 if session.is_dir() and not session.name.startswith(_PARTIAL):
@@ -220,11 +231,20 @@ class Migration:
         return Step(Item(category, name, "take over"), partial(_copy, source, target))
 
 
-def _has_password(uri: str) -> bool:
+def _has_credentials(value: Any) -> bool:
+    """Return whether a value holds an address with a password, a token in place of a user, or one in its query."""
+    if isinstance(value, Mapping | list):
+        return any(map(_has_credentials, value.values() if isinstance(value, Mapping) else value))
+    if not isinstance(value, str) or "://" not in value:
+        return False
     try:
-        return urlsplit(uri).password is not None
+        parts = urlsplit(value)
+        has_token = any(is_secret_name(name) for name, _ in parse_qsl(parts.query))
     except ValueError:
         return True  # it cannot be read: it may hold one
+    is_web = parts.scheme.removeprefix("git+") in ("http", "https")
+    is_token = is_web and parts.username not in (None, "", "git") and not str(parts.username).startswith("${")
+    return parts.password is not None or is_token or has_token
 
 
 def _applied(step: Step) -> Item:

@@ -37,7 +37,7 @@ _SECRET = re.compile(
           (?:api|app|access|account|admin|auth|deploy|encryption|hmac|jwt|license|master|private|secret|service|session
             |shared|signing|ssh|storage|subscription|webhook)_?keys?
         | secrets? | passwd | passphrase | passcode | token | credentials? | creds | auth | authorization | bearer
-        | cookies? | jwt | connection_string | conn_str | seed_phrase | mnemonic | otp | cvv
+        | cookies? | jwt | ntfy_topic | connection_string | conn_str | seed_phrase | mnemonic | otp | cvv
       )
     | password | passwd | passphrase | apikey | secretkey | privatekey | accesskey | authtoken | accesstoken
     | clientsecret
