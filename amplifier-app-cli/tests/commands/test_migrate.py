@@ -148,9 +148,7 @@ def test_settings_and_keys_work(amplifier: Amplifier, published: Path, tmp_path:
         "https://example.com/bundle.zip?access_token=0123456789abcdef0123",
     ],
 )
-def test_no_address_with_credentials_is_copied(
-    amplifier: Amplifier, published: Path, tmp_path: Path, uri: str
-) -> None:
+def test_no_address_with_credentials_is_copied(amplifier: Amplifier, published: Path, tmp_path: Path, uri: str) -> None:
     """Neither a bundle nor a setting brings a password or a token in an address into the settings."""
     (published / "settings.yaml").write_text(
         json.dumps({"bundle": {"added": {"a": uri}}, "modules": {"tools": [{"module": "tool-x", "source": uri}]}})

@@ -30,7 +30,9 @@ def _address(value: str) -> str:
     return value.rstrip("/")
 
 
-Address = Annotated[str, AfterValidator(_address), expects("an address that begins with https:// or http://, without a user")]
+Address = Annotated[
+    str, AfterValidator(_address), expects("an address that begins with https:// or http://, without a user")
+]
 
 
 class PushConfig(Config):

@@ -230,7 +230,9 @@ def _size(value: Any, known: dict[int, int]) -> int:
         return 1
     if id(value) not in known:
         known[id(value)] = _MOST_VALUES
-        known[id(value)] = 1 + sum(_size(each, known) for each in (value.values() if isinstance(value, dict) else value))
+        known[id(value)] = 1 + sum(
+            _size(each, known) for each in (value.values() if isinstance(value, dict) else value)
+        )
     return known[id(value)]
 
 

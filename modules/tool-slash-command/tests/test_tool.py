@@ -235,7 +235,9 @@ async def test_a_command_that_wants_approval_is_asked_about(open_rig: Any, write
 
 
 @pytest.mark.parametrize("keys", [{"requires_approval": "true"}, {"disable_model_invocation": "true"}])
-async def test_a_command_inside_of_another_keeps_its_conditions(open_rig: Any, write: Any, keys: dict[str, str]) -> None:
+async def test_a_command_inside_of_another_keeps_its_conditions(
+    open_rig: Any, write: Any, keys: dict[str, str]
+) -> None:
     """What the user wants to be asked about, or to start themselves, is not reached through another command."""
     write("ship", "!`ship it`", allowed_tools="Bash", **keys)
     write("look", "/ship")
