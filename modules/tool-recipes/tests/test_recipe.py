@@ -110,7 +110,7 @@ stages:
 
 
 def test_a_file_that_is_no_recipe_is_not_quoted() -> None:
-    """A mistake in its form is named by its place: the text of a file that a model names by chance stays where it is."""
+    """A mistake in its form is named by its place: what a file says that a model named by chance is not shown."""
     with pytest.raises(RecipeError) as raised:
         parse_recipe("a: 1\nb: [private words", "r.yaml")
     assert raised.value.errors[0].startswith("r.yaml: not YAML: line 2, column ")
