@@ -211,6 +211,20 @@ async def test_commands_of_an_untrusted_project_are_left_out(open_rig: Any, writ
         assert await rig.prompt("ship") == "mine"
 
 
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_folders_that_an_untrusted_project_names_are_left_out(
+    open_rig: Any, project: Path, is_trusted: bool
+) -> None:
+    """Also those that lie outside of it: whoever names them chooses what the model reads as a prompt of the user."""
+    folder = project.parent / "elsewhere"
+    folder.mkdir()
+    (folder / "theirs.md").write_text("---\ndescription: d\n---\nx")
+    async with open_rig({"commands": [str(folder)]}) as rig:
+        rig.coordinator.register_capability("plan.is_trusted", lambda module: is_trusted)
+        listed = (await rig.call(operation="list")).output["commands"]
+    assert [each["name"] for each in listed] == ["theirs"] * is_trusted
+
+
 async def test_list_names_what_the_model_may_use(open_rig: Any, write: Any) -> None:
     """Folders are parts of names; commands for users alone are neither listed nor executed."""
     write("git/commit", "x", argument_hint="MESSAGE")
