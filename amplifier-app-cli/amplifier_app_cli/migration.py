@@ -30,6 +30,9 @@ from amplifier_kit.guard.redaction.field_names import is_secret_name
 
 #: Folders of the user's own files, which are copied entry by entry.
 _OWN: Final = ("bundles", "modules", "agents", "skills", "routing")
+#: What the published program keeps of a session, also rotated or as a backup. Other files there would decide something:
+#: a policy, settings, or a plan that is run when the session is resumed.
+_OF_SESSION: Final = ("transcript.jsonl", "metadata.json", "events.jsonl")
 #: Larger files are copied in pieces of whole lines, each masked by itself.
 _PIECE: Final = 4 << 20
 #: The folder that a session is in until all of it is copied.
@@ -228,7 +231,8 @@ class Migration:
             return Step(Item(category, name, "keep"))
         if source.is_symlink():
             return Step(Item(category, name, "leave", "it is a link, which is not followed"))
-        return Step(Item(category, name, "take over"), partial(_copy, source, target))
+        names = _OF_SESSION if category == "sessions" else ("",)
+        return Step(Item(category, name, "take over"), partial(_copy, source, target, names))
 
 
 def _has_credentials(value: Any) -> bool:
@@ -285,17 +289,21 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file, or a folder that appears when it is complete, without the links in it. Secrets are masked."""
+def _copy(source: Path, target: Path, names: tuple[str, ...]) -> None:
+    """Copy a file, or a folder that appears when it is complete, without the links in it. Secrets are masked.
+
+    Of a folder the files are copied whose names begin with one of `names`.
+    """
     make_private(target.parent)
     unfinished = target.parent / f"{_PARTIAL}{target.name}"
     if unfinished.is_dir():
         shutil.rmtree(unfinished)  # of a run that was interrupted
     if source.is_dir():
-        for folder, folders, names in os.walk(source):
-            folders[:] = [name for name in folders if not os.path.islink(os.path.join(folder, name))]
+        for folder, folders, files in os.walk(source):
+            is_link = {name for name in folders if os.path.islink(os.path.join(folder, name))}
+            folders[:] = [name for name in folders if name not in is_link and name.startswith(names)]
             make_private(unfinished / os.path.relpath(folder, source))
-            for name in names:
+            for name in (name for name in files if name.startswith(names)):
                 _copy_file(Path(folder, name), unfinished / os.path.relpath(folder, source) / name)
     else:
         _copy_file(source, unfinished)
@@ -306,8 +314,10 @@ def _copy_file(source: Path, target: Path) -> None:
     if source.is_symlink() or not source.is_file():
         return
     is_executable = os.access(source, os.X_OK)
-    if source.stat().st_size <= _PIECE:
-        replace_file(target, read_regular(source), mode=0o700 if is_executable else 0o600)
+    if source.stat().st_size <= _PIECE or source.name.startswith("metadata.json"):
+        replace_file(
+            target, _without_choices(source.name, read_regular(source)), mode=0o700 if is_executable else 0o600
+        )
     else:
         descriptor = open_private(target)
         try:
@@ -318,3 +328,20 @@ def _copy_file(source: Path, target: Path) -> None:
             os.close(descriptor)
     times = source.stat()
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _without_choices(name: str, content: bytes) -> bytes:
+    """Return the metadata of a session without what decides how it goes on: whoever wrote them did not ask the user.
+
+    A bundle by its name stays, one by its path or address does not. Other files are returned as they are.
+    """
+    try:
+        data = json.loads(content) if name.startswith("metadata.json") else None
+    except ValueError:
+        return content  # nothing can be resumed from it
+    if not isinstance(data, dict):
+        return content
+    kept = {key: value for key, value in data.items() if key != "permission_mode"}
+    if "/" in str(kept.get("bundle", "")):
+        del kept["bundle"]
+    return content if kept == data else json.dumps(kept, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")

@@ -170,6 +170,34 @@ def test_the_topic_of_notifications_does_not_become_a_setting(
     assert "my-4711" not in (tmp_path / "home" / ".amplifier" / "settings.yaml").read_text()
 
 
+@pytest.mark.parametrize("bundle", ["bundle:anchors", "{folder}/bundle.yaml", "git+https://example.com/bundle@main"])
+def test_a_session_brings_nothing_that_decides(
+    amplifier: Amplifier, published: Path, tmp_path: Path, project: Path, bundle: str
+) -> None:
+    """Neither rules nor settings, no plan, no permission mode, and no bundle but by its name."""
+    [session] = published.glob("projects/*/sessions/*")
+    for name in ("policy.yaml", "settings.yaml", "record.json", "waiting-calls.json"):
+        (session / name).write_text("{}")
+    (session / "checkpoints").mkdir()
+    (session / "checkpoints" / "index.jsonl").write_text("{}")
+    metadata = json.loads((session / "metadata.json").read_text())
+    named = bundle.format(folder=tmp_path)
+    for name in ("metadata.json", "metadata.json.backup"):
+        (session / name).write_text(json.dumps({**metadata, "permission_mode": "auto", "bundle": named}))
+    assert _items(amplifier("migrate", str(published), "--yes", "--json"))[
+        f"sessions {session.parent.parent.name}/{SESSION}"
+    ]
+    [taken] = (tmp_path / "home" / ".amplifier").glob("projects/*/sessions/*")
+    assert {path.name for path in taken.rglob("*") if path.is_file()} == {
+        *("transcript.jsonl", "metadata.json", "metadata.json.backup", "events.jsonl"),
+    }
+    for name in ("metadata.json", "metadata.json.backup"):
+        kept = json.loads((taken / name).read_text())
+        assert "permission_mode" not in kept
+        assert kept.get("bundle") == (named if named == "bundle:anchors" else None)
+        assert kept["own_key"] == {"kept": True}
+
+
 def test_sessions_of_a_linked_project_are_left(amplifier: Amplifier, published: Path, tmp_path: Path) -> None:
     """A link in the folder of projects leads to files that are no part of the home."""
     (tmp_path / "elsewhere" / "sessions" / "s").mkdir(parents=True)
