@@ -254,7 +254,7 @@ def test_options_of_the_published_program(path: str) -> None:
 
 
 def test_the_list_of_commands_is_short() -> None:
-    """People see the commands they need: 24 names, and little more than 70 commands with all below them."""
+    """People see the commands they need: 24 names, and about 70 commands with all below them."""
 
     def leaves(group: click.Group) -> int:
         context = click.Context(group)
