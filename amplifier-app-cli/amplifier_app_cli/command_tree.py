@@ -6,13 +6,14 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.options import accept_global_options
 from amplifier_app_cli.ui.streams import is_about_stdout, seal_stdout, unwritten
+from amplifier_core.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.app import App
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:

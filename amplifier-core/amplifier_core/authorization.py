@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from amplifier_core.approval import AnsweredBy, ApprovalTimeoutError, measure_waits, put
@@ -18,6 +18,7 @@ from amplifier_core.bounded_call import DeadlineExceeded, call, running_task, un
 from amplifier_core.data import clean, copier, describe, reason
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
 from amplifier_core.models import ApprovalRequest
+from amplifier_core.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

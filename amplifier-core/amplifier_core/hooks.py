@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from amplifier_core import events
 from amplifier_core._verdicts import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
@@ -21,6 +21,7 @@ from amplifier_core.bounded_call import FAULTS, DeadlineExceeded, call, require_
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.data import clean, copier, isolate, reason
 from amplifier_core.models import ContextInjection, HookResult
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.trace import acting, scope_of, timestamp
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Outcome"]

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -24,6 +24,7 @@ from amplifier_app_cli.ui.layout import folded, size_text, terminal_width
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.trust.store import TrustStore
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.bounded_call import DeadlineExceeded, call, running_task
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.children.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.children.results import Result, children_prefix, save_result
 from amplifier_foundation.errors import FoundationError

@@ -12,8 +12,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.children.errors import ChildUnknownError
 from amplifier_foundation.children.restrictions import restrict
 from amplifier_foundation.children.results import (

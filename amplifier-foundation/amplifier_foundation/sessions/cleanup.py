@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.index import folder_names
 from amplifier_foundation.sessions.log import is_running, lock_session

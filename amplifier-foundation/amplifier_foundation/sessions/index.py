@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked
 from amplifier_foundation.paths import Home

@@ -18,8 +18,9 @@ from contextlib import closing, contextmanager
 from dataclasses import field
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn, turn_boundaries
 from amplifier_foundation.timestamps import milliseconds

@@ -6,7 +6,9 @@ Content blocks hold thoughts and calls that the message may have in `thinking_te
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from amplifier_core.named_tuple import NamedTuple
 
 _THOUGHTS: Final = ("thinking", "redacted_thinking")
 _CALLS: Final = ("tool_call", "tool_use")

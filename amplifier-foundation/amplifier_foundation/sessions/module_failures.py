@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.data import reason
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 from amplifier_foundation.tracebacks import frame_lines, location
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.config import read_config
 from amplifier_kit.struct import FrozenStruct
 from amplifier_module_hook_shell.config import HookOptions, Policy

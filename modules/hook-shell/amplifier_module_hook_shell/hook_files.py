@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_hook_shell.config import ShellHooksConfig
 from amplifier_module_hook_shell.entry import Hook, Problem, Source, read_entries

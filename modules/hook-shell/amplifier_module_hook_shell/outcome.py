@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_module_hook_shell.answer import Answer
 
 #: ok: it answered. error: it complained, or cannot be run or understood. cancelled: the session was asked to stop.

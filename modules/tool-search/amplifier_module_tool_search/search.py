@@ -16,8 +16,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.threads import in_thread, run_stoppable
 from amplifier_module_tool_search.answer import MAX_CHARACTERS, TOO_MUCH, Answer

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.records import json_option
+from amplifier_core.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

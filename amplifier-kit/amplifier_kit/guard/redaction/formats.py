@@ -10,8 +10,9 @@ from functools import cache, cached_property
 from itertools import product
 from os.path import commonprefix
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.redaction.prefilter import (
     HEAD,
     MASK,
