@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Sequence
@@ -180,7 +181,11 @@ class Program(LazyGroup):
         """Find the command; several words in one argument are a prompt, which `run` gets with what follows it."""
         if arguments and _is_prompt(arguments[0]) and not context.resilient_parsing:
             arguments = ["run", *arguments]
-        return super().resolve_command(context, arguments)
+        found = super().resolve_command(context, arguments)
+        if not gc.isenabled():  # the start of the process has paused it
+            gc.freeze()
+            gc.enable()
+        return found
 
     def hint_for(self, context: click.Context, arguments: list[str]) -> str:
         """Return how to run the words as a prompt: a single one never is, since it may be a mistyped command."""
