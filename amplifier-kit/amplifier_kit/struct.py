@@ -11,6 +11,7 @@ of `dataclasses` accept structs. Where thousands of instances are created, a dat
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
+from inspect import get_annotations
 from typing import Any, ClassVar, Final, NoReturn, dataclass_transform
 
 
@@ -94,7 +95,7 @@ def _fields_of(struct: type[_Fields]) -> dict[str, Field[Any]]:
         for base in reversed(struct.__mro__[1:]):
             if issubclass(base, _Fields) and base not in _BASES:
                 known |= _fields_of(base)
-        for name, annotation in struct.__dict__.get("__annotations__", {}).items():
+        for name, annotation in get_annotations(struct).items():
             if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
                 default = struct.__dict__.get(name, MISSING)
                 known[name] = default if isinstance(default, Field) else field(default=default)
