@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 #: Fields that join records, at any depth. Values that look like an id are not masked.
 ID_KEYS = frozenset(
@@ -63,7 +63,7 @@ _SUFFIXES = frozenset(
 )
 _LONGEST_NUMBER = 4
 _LONGEST_NAME = 200
-_REFERENCE = re.compile(r"\$\{[A-Za-z_]\w*\}", re.ASCII)
+_REFERENCE: Final = r"(?a)\$\{[A-Za-z_]\w*\}"
 
 _SCHEMA_TYPES = frozenset(("string", "object", "array", "integer", "number", "boolean", "null"))
 _SCHEMA_KEYS = ("$ref", "anyOf", "oneOf", "allOf", "enum")
@@ -129,7 +129,7 @@ def may_be_secret(name: str, value: Any) -> bool:
     if isinstance(value, (int, float)):
         return not _words(name).endswith(("token", "tokens", "auth"))
     # `${OPENAI_API_KEY}` only names where the secret is.
-    return not isinstance(value, str) or not (not value.strip() or _REFERENCE.fullmatch(value))
+    return not isinstance(value, str) or not (not value.strip() or re.fullmatch(_REFERENCE, value))
 
 
 def _words(name: str) -> str:

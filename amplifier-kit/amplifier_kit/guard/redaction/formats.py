@@ -115,9 +115,9 @@ def is_made_up(body: str, mixed: bool) -> bool:
 
     A body with a random part is random, so a search may continue after a body that was rejected.
     """
-    if _BLANK.search(body) and len(_BLANKS.sub("", body)) <= _LONGEST_NAME:
+    if re.search(_BLANK, body) and len(re.sub(_BLANKS, "", body)) <= _LONGEST_NAME:
         return False
-    if not _RANDOM.search(body):
+    if not re.search(_RANDOM, body):
         return False
     return not mixed or all(re.search(kind, body) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
 
@@ -129,10 +129,10 @@ def parts(template: str) -> Iterator[str | Run]:
 
 
 #: A long run of letters, or a digit in a run of letters and digits: names have words and numbers between their hyphens.
-_RANDOM = re.compile("[A-Za-z]{20}|(?=[A-Za-z0-9]{6})[A-Za-z]*+[0-9]")
+_RANDOM: Final = "[A-Za-z]{20}|(?=[A-Za-z0-9]{6})[A-Za-z]*+[0-9]"
 #: What documentation writes in place of a token, and how long a name before it may be: `sk-ant-api03-xxxxxxxx`.
-_BLANK = re.compile(r"[xX*.]{6}")
-_BLANKS = re.compile(r"[xX*._\-]")
+_BLANK: Final = r"[xX*.]{6}"
+_BLANKS: Final = r"[xX*._\-]"
 _LONGEST_NAME = 10
 _PART = re.compile(r"([^{}]+)|\{([A-Za-z0-9]+):([0-9]+)(?:(\+)|-([0-9]+))?\}")
 
