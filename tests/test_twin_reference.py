@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_digital_twin.cli import commands
-from amplifier_digital_twin.cli import main as tree
-from amplifier_digital_twin.cli.main import SIGNALS, Interrupted
-from amplifier_digital_twin.cli.main import main as program
+from amplifier_digital_twin import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -181,8 +178,8 @@ def test_every_exit_code_of_the_digital_twin_is_documented() -> None:
     text = (DOCS / "digital-twin-cli.md").read_text(encoding="utf-8")
     table = text.partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     rows = {int(code) for code in re.findall(r"^\| (\d+) \|", table, flags=re.MULTILINE)}
-    general = {tree.PASS, tree.FAIL, tree.ERROR, *(Interrupted(number).exit_code for number in SIGNALS)}
-    streamed = {commands.TIMED_OUT, commands.NOT_RUN, commands.NOT_EXECUTABLE, commands.NOT_FOUND}
+    general = {cli.PASS, cli.FAIL, cli.ERROR, *(cli.Interrupted(number).exit_code for number in cli.SIGNALS)}
+    streamed = {cli.TIMED_OUT, cli.NOT_RUN, cli.NOT_EXECUTABLE, cli.NOT_FOUND}
     assert rows == general | streamed
 
 
@@ -192,4 +189,4 @@ def test_the_page_of_the_digital_twin_has_every_command() -> None:
     table = text.partition("\n| Command | What it does |\n")[2].partition("\n\n")[0]
     cells = [line.split("|")[1] for line in table.splitlines()[1:]]
     found = [span.split()[0] for cell in cells for span in re.findall(r"`([^`]+)`", cell)]
-    assert sorted(found) == sorted(program.entries)
+    assert sorted(found) == sorted(cli.main.commands)

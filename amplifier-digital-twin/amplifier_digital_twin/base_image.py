@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -67,8 +68,7 @@ def image_key(base: Base) -> str:
 def suite_of(image: str) -> str | None:
     """Return the Debian release that an image is made of; None for an image of the engine."""
     if image == "host":
-        fields = dict(line.split("=", 1) for line in _read(Path("/etc/os-release")).splitlines() if "=" in line)
-        suite = fields.get("VERSION_CODENAME", "").strip('"')
+        suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
         return suite if suite in RELEASES.values() else RELEASES["12"]
     name, _, version = image.partition(":")
     version = version.removesuffix("-slim")
@@ -141,21 +141,17 @@ def _make(suite: str, packages: Sequence[str], target: Path, progress: Progress)
         remedy = "install it: `apt install mmdebstrap uidmap`; or use a `base.tar` or an image of the engine"
         raise TwinError("base_unavailable", "mmdebstrap is not installed", remedy)
     progress(f"making the base system Debian {suite} ({', '.join(packages)}): about a minute, once")
-    mirror = debian_mirror(apt_sources())
+    lines = sources_list(debian_mirror(), suite)
     with tempfile.TemporaryDirectory(prefix=".make-", dir=target.parent) as directory:
         fresh = Path(directory, "root.tar")
         argv = [program, "--mode=unshare", "--variant=minbase", "--format=tar", f"--include={','.join(packages)}"]
         argv += ["--skip=output/dev", *(f"--dpkgopt={option}" for option in _DPKG), f"--customize-hook={_HOOK}"]
-        sources = Path(directory, "sources.list")
-        clean = Path(directory, "clean.list")
-        if mirror:
-            # An address with a password is handed over in a file, never in argv, and does not stay in the image.
-            for file, lines in ((sources, mirror.lines(suite)), (clean, mirror.without_credentials().lines(suite))):
-                file.touch(mode=0o600)
-                file.write_text(lines, encoding="utf-8")
+        if lines:
+            sources = Path(directory, "sources.list")
+            sources.write_text(lines, encoding="utf-8")
             argv += ["--customize-hook=rm -f $1/etc/apt/sources.list.d/*"]
-            argv += [f"--customize-hook=upload {shlex.quote(str(clean))} /etc/apt/sources.list"]
-        argv += [suite, "-", *([str(sources)] if mirror else [])]
+            argv += [f"--customize-hook=upload {shlex.quote(str(sources))} /etc/apt/sources.list"]
+        argv += [suite, "-", *([str(sources)] if lines else [])]
         shell = f"exec {shlex.join(argv)} > {shlex.quote(str(fresh))}"
         environment = {**os.environ, "TMPDIR": "/var/tmp", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
         remedy = "try again when the Debian mirror can be reached, or use a `base.tar` or an image of the engine"
@@ -175,77 +171,34 @@ def _make(suite: str, packages: Sequence[str], target: Path, progress: Progress)
 # -- where the host gets its Debian packages from --
 
 
-class Mirror(NamedTuple):
-    """The addresses of a Debian mirror."""
-
-    archive: str
-    security: str | None
-
-    def lines(self, suite: str) -> str:
-        """Return the sources of a release in one-line form."""
-        places = [(self.archive, suite), (self.archive, f"{suite}-updates")]
-        places += [(self.security, f"{suite}-security")] if self.security else []
-        return "".join(f"deb {uri} {at} main\n" for uri, at in places)
-
-    def without_credentials(self) -> Mirror:
-        """Return the mirror without names and passwords in its addresses."""
-        return Mirror(_clean(self.archive), _clean(self.security) if self.security else None)
+def debian_mirror() -> dict[str, str]:
+    """Return the suites of Debian releases that the host's apt knows, and the address of each; none without apt."""
+    program = find_program("apt-get", os.environ.get("PATH"))
+    if program is None:
+        return {}
+    argv = [program, "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages"]
+    lines = run_program(argv, timeout=30, environment=os.environ, is_split=True).stdout.decode().splitlines()
+    return debian_suites(line.split() for line in lines)
 
 
-def apt_sources(folder: Path = Path("/etc/apt")) -> list[tuple[str, str]]:
-    """Return address and suite of every source of binary packages, from both ways of writing them."""
-    found: list[tuple[str, str]] = []
-    for file in [folder / "sources.list", *sorted(folder.glob("sources.list.d/*"))]:
-        text = _read(file)
-        if file.suffix == ".list":
-            found += re.findall(r"^\s*deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)", text, re.MULTILINE)
-        elif file.suffix == ".sources":
-            found += _stanzas(text)
+def debian_suites(targets: Iterable[Sequence[str]]) -> dict[str, str]:
+    """Return those of apt's suites and addresses that are Debian's own and on the web, without names and passwords."""
+    found: dict[str, str] = {}
+    for suite, uri in targets:
+        parts = urlsplit(uri)
+        if parts.scheme in ("http", "https") and re.split("[-/]", suite)[0] in RELEASES.values():
+            found.setdefault(suite, urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
     return found
 
 
-def _stanzas(text: str) -> Iterator[tuple[str, str]]:
-    """Read the `Types: / URIs: / Suites:` form: stanzas separated by empty lines, values continued by indentation."""
-    kept = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
-    for stanza in re.split(r"\n[ \t]*\n", re.sub(r"\n[ \t]+(?=\S)", " ", kept)):
-        fields = {key.strip().lower(): value.split() for key, _, value in map(_colon, stanza.splitlines())}
-        if "deb" in fields.get("types", ()) and fields.get("enabled", ["yes"])[:1] != ["no"]:
-            yield from ((uri, suite) for uri in fields.get("uris", ()) for suite in fields.get("suites", ()))
-
-
-def _colon(line: str) -> tuple[str, str, str]:
-    return line.partition(":")
-
-
-def debian_mirror(sources: Sequence[tuple[str, str]]) -> Mirror | None:
-    """Return Debian's own archive and security archive among the host's sources; None when there is no archive."""
-    archive = security = None
-    for uri, suite in sources:
-        if urlsplit(uri).scheme not in ("http", "https") or re.split("[-/]", suite)[0] not in RELEASES.values():
-            continue
-        if suite.endswith(("-security", "/updates")):
-            security = security or uri
-        else:
-            archive = archive or uri
-    return Mirror(archive, security) if archive else None
+def sources_list(suites: Mapping[str, str], release: str) -> str:
+    """Return the lines of a release for apt: its archive, updates and security, as far as the host knows where."""
+    archive = next((uri for suite, uri in suites.items() if not suite.endswith("-security")), None)
+    security = next((uri for suite, uri in suites.items() if suite.endswith("-security")), None)
+    places = [(archive, release), (archive, f"{release}-updates"), (security, f"{release}-security")]
+    return "".join(f"deb {uri} {suite} main\n" for uri, suite in places if uri)
 
 
 def mirror_hosts() -> tuple[str, ...]:
     """Return the hosts, with their ports, that the host's apt takes Debian packages from; none on another system."""
-    mirror = debian_mirror(apt_sources())
-    if mirror is None:
-        return ()
-    uris = [uri for uri in mirror.without_credentials() if uri is not None]
-    return tuple(dict.fromkeys(urlsplit(uri).netloc for uri in uris))
-
-
-def _clean(uri: str) -> str:
-    parts = urlsplit(uri)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig", errors="replace")
-    except (FileNotFoundError, IsADirectoryError):
-        return ""
+    return tuple(dict.fromkeys(urlsplit(uri).netloc for uri in debian_mirror().values()))

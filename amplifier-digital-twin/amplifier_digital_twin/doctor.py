@@ -18,7 +18,7 @@ def examine(home: Home) -> dict[str, Any]:
     """Return what `doctor` prints."""
     probes = {name: engine.probe() for name, engine in all_engines().items()}
     universes, faults = home.find_all()
-    stale = [found for found in universes if found.is_mine and not found.state.is_alive]
+    stale = [found for found in universes if not found.foreign_reason and not found.state.is_alive]
     usable = [name for name, probe in probes.items() if probe.is_available]
     has_builder = find_program("mmdebstrap", os.environ.get("PATH")) is not None
     remedies = [

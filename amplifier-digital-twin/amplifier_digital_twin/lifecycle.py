@@ -1,11 +1,11 @@
-"""How universes begin and end: launch with cleanup, open one that runs, destroy, and prune what crashes left."""
+"""How universes begin and end: created, opened, destroyed, and pruned after a crash."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,78 +13,67 @@ from amplifier_digital_twin.engines.engine import LABEL_HOME, LABEL_ID, LABEL_US
 from amplifier_digital_twin.engines.select import all_engines, engine_named, select_engine
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.log import Log
-from amplifier_digital_twin.profile.load import read_saved_profile
-from amplifier_digital_twin.profile.model import Profile
-from amplifier_digital_twin.profile.quantities import parse_duration
-from amplifier_digital_twin.secret_values import secret_values
-from amplifier_digital_twin.service_process import end_processes, processes_of
+from amplifier_digital_twin.processes import end_processes, processes_of
+from amplifier_digital_twin.profile.load import Loaded, read_saved_profile
+from amplifier_digital_twin.profile.model import Profile, parse_duration
 from amplifier_digital_twin.state import Folder, Found, Home, State
-from amplifier_digital_twin.universe import Universe
+from amplifier_digital_twin.universe import SNAPSHOT_IMAGE, Universe
 
 Listener = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a user asks for when a universe is made."""
-
-    profile: Profile
-    name: str | None = None
-    base: str | None = None
-    backend: str | None = None
-    lease: str = "8h"
-
-
-def create(request: Request, home: Home, environ: Mapping[str, str], listener: Listener) -> Universe:
+def create(
+    loaded: Loaded,
+    home: Home,
+    listener: Listener,
+    *,
+    name: str | None = None,
+    base: str | None = None,
+    backend: str | None = None,
+    lease: str = "8h",
+) -> Universe:
     """Choose the engine and make the universe's directory, held by this process. Raises TwinError."""
-    profile = request.profile
-    if request.base is not None:
-        base = profile.base.model_copy(update={"image": request.base, "tar": None})
-        profile = profile.model_copy(update={"base": base})
+    profile = loaded.profile
+    if base is not None:
+        profile = profile.model_copy(update={"base": profile.base.model_copy(update={"image": base, "tar": None})})
     try:
-        lease = parse_duration(request.lease)
+        seconds = parse_duration(lease)
     except ValueError as error:
-        said = f"--lease {request.lease!r}: {error}"
-        raise TwinError("bad_argument", said, "write it like 30m, 8h or 2d") from error
-    secrets = secret_values(profile, environ)
-    engine, notes = select_engine(profile, request.backend)
-    found = home.create(name=request.name, profile=profile.name, profile_path=profile.path, lease=lease)
+        raise TwinError("bad_argument", f"--lease {lease!r}: {error}", "write it like 30m, 8h or 2d") from error
+    secrets = _secrets(profile)
+    missing = [secret.env for secret in profile.secrets if not secret.optional and secret.env not in secrets]
+    if missing:
+        said = f"{loaded.path}: the profile needs {', '.join(missing)}, missing in the environment"
+        raise TwinError("secret_missing", said, f"export {missing[0]}=...")
+    engine, notes = select_engine(profile, backend)
+    found = home.create(name=name, profile=profile.name, profile_path=loaded.path, lease=seconds)
     log = Log(found.folder.log, secrets.values(), listener)
-    listener(f"universe {found.state.id}")
+    log.progress(f"universe {found.state.id}")
     for note in notes:
         log.progress(f"note: {note}")
-    return Universe(found, home, profile, engine, environ, log)
+    return Universe(found, home, profile, engine, secrets, log)
 
 
-def open_universe(found: Found, home: Home, environ: Mapping[str, str], listener: Listener) -> Universe:
+def open_universe(found: Found, home: Home, listener: Listener) -> Universe:
     """Return a universe that runs; raise TwinError when it is another user's, or dead."""
-    refuse_foreign(found)
+    found.refuse_foreign()
     if not found.state.is_alive or not found.state.engine:
-        raise TwinError(
-            "universe_dead",
-            f"{found.state.id} does not run: its container, its launch or its lease has ended",
-            f"`amplifier-digital-twin destroy {found.state.id}` removes what is left; `logs` shows what happened",
-        )
+        said = f"{found.state.id} does not run: its container, its launch or its lease has ended"
+        remedy = f"`amplifier-digital-twin destroy {found.state.id}` removes what is left; `logs` shows what happened"
+        raise TwinError("universe_dead", said, remedy)
     profile = read_saved_profile(found.folder.path / "profile.json")
-    available = {secret.env for secret in profile.secrets if environ.get(secret.env)}
-    secrets = tuple(secret for secret in profile.secrets if secret.env in available)
-    profile = profile.model_copy(update={"secrets": secrets})
-    log = Log(found.folder.log, secret_values(profile, environ).values(), listener)
-    return Universe(found, home, profile, engine_named(found.state.engine), environ, log)
+    secrets = _secrets(profile)
+    log = Log(found.folder.log, secrets.values(), listener)
+    return Universe(found, home, profile, engine_named(found.state.engine), secrets, log)
 
 
-def refuse_foreign(found: Found) -> None:
-    """Raise TwinError unless a universe is the current user's."""
-    if not found.is_mine:
-        said = f"{found.state.id} belongs to user {found.state.owner}"
-        if found.foreign_reason:
-            said = f"{found.state.id}: {found.foreign_reason}"
-        raise TwinError("not_yours", said, "ask its owner, or launch one")
+def _secrets(profile: Profile) -> dict[str, str]:
+    return {secret.env: os.environ[secret.env] for secret in profile.secrets if os.environ.get(secret.env)}
 
 
 def destroy(found: Found, home: Home) -> None:
     """Remove a universe with everything that belongs to it, whatever state it is in. Raises TwinError."""
-    refuse_foreign(found)
+    found.refuse_foreign()
     with found.folder.held() as is_held:
         if not is_held:
             said = f"{found.state.id} is being removed by another process"
@@ -93,15 +82,14 @@ def destroy(found: Found, home: Home) -> None:
 
 
 def _remove(folder: Folder, state: State, home: Home) -> None:
-    engines = [engine_named(state.engine)] if state.engine else _usable_engines()
-    for engine in engines:
+    for engine in [engine_named(state.engine)] if state.engine else _usable_engines():
         for container in engine.find(_labels(home) | {LABEL_ID: state.id}):
             engine.remove(container.name)
         for name in state.snapshots:
-            engine.remove_image(f"localhost/amplifier-twin/snapshot:{state.id}-{name}")
-    left = end_processes([*state.processes, *processes_of(folder.path)])
+            engine.remove_image(SNAPSHOT_IMAGE.format(f"{state.id}-{name}"))
+    end_processes([*([state.services] if state.services else []), *processes_of(folder.path)])
     # What the services ran themselves, and could not end any more.
-    if left := [*left, *end_processes(processes_of(folder.path))]:
+    if left := end_processes(processes_of(folder.path)):
         numbers = ", ".join(str(process.pid) for process in left)
         raise TwinError("destroy_failed", f"{state.id}: processes that cannot be ended: {numbers}", "try again")
     try:
@@ -126,57 +114,39 @@ def _usable_engines() -> list[Engine]:
 
 def prune(home: Home) -> dict[str, Any]:
     """Remove everything that crashed universes of this user and home left; return what was removed and what was not."""
-    removed: list[str] = []
-    failed: dict[str, dict[str, str]] = {}
+    removed: set[str] = set()
     universes, faults = home.find_all()
+    failed = {str(path): error.record() for path, error in faults.items()}
     alive = {found.state.id for found in universes if found.state.is_alive}
-    foreign = {found.state.id for found in universes if not found.is_mine}
+    kept = alive | {found.state.id for found in universes if found.foreign_reason} | {path.name for path in faults}
     for found in universes:
-        if found.state.id in alive | foreign:
-            continue
-        try:
-            destroy(found, home)
-            removed.append(found.state.id)
-        except TwinError as error:
-            failed[found.state.id] = error.record()
+        if found.state.id not in kept:
+            try:
+                destroy(found, home)
+                removed.add(found.state.id)
+            except TwinError as error:
+                failed[found.state.id] = error.record()
+                kept.add(found.state.id)
     for path in home.unfinished():
         shutil.rmtree(path, ignore_errors=True)
-        removed.append(path.name)
-    kept = alive | foreign | set(failed) | {path.name for path in faults}
-    removed += _remove_orphans(home, kept, failed)
-    for path in _half_made(home):
-        _remove_path(path)
-    failed |= {str(path): error.record() for path, error in faults.items()}
-    return {"removed": sorted(set(removed)), "kept": sorted(alive), "failed": failed}
-
-
-def _remove_orphans(home: Home, kept: Iterable[str], failed: dict[str, dict[str, str]]) -> list[str]:
-    """Remove containers of ours whose universe has no directory any more."""
-    removed: list[str] = []
+        removed.add(path.name)
     for engine in _usable_engines():
+        # Containers of ours whose universe has no directory any more.
         for container in engine.find(_labels(home) | {LABEL_ID: ""}):
-            identifier = container.labels.get(LABEL_ID, "")
-            if identifier in kept or (home.universes / identifier / "state.json").exists():
-                continue
-            try:
+            identifier = container.labels[LABEL_ID]
+            if identifier not in kept and not (home.universes / identifier / "state.json").exists():
                 engine.remove(container.name)
-                removed.append(identifier)
-            except TwinError as error:
-                failed[identifier] = error.record()
-    return removed
+                removed.add(identifier)
+    for pattern in ("wheels/.build-*", "bases/.make-*"):
+        for path in home.cache.glob(pattern):
+            if _is_abandoned(path):
+                shutil.rmtree(path, ignore_errors=True)
+    return {"removed": sorted(removed), "kept": sorted(alive), "failed": failed}
 
 
-def _half_made(home: Home) -> list[Path]:
-    """Return what killed processes began in the cache: whoever works on one holds the lock of its result."""
-    return [path for pattern in ("wheels/.build-*", "bases/.make-*") for path in home.cache.glob(pattern)]
-
-
-def _remove_path(path: Path) -> None:
-    """Remove a temporary directory that no running process has made anything in for a while."""
-    import time
-
+def _is_abandoned(path: Path) -> bool:
+    """Return whether no running process has made anything in a temporary directory for a while."""
     try:
-        if time.time() - max(each.lstat().st_mtime for each in (path, *path.rglob("*"))) > 60:
-            shutil.rmtree(path, ignore_errors=True)
+        return time.time() - max(each.lstat().st_mtime for each in (path, *path.rglob("*"))) > 60
     except FileNotFoundError:
-        pass  # its maker is still at work
+        return False  # its maker is still at work

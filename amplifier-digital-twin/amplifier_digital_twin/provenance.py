@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services.config import Served
 from amplifier_digital_twin.services.git import GitAddress, has_commit
-from amplifier_digital_twin.wheel_file import WheelFile
+from amplifier_digital_twin.wheels import Wheel
 
 Source = Literal["git", "wheel", "index", "archive", "folder", "system", "unknown"]
 #: Files that installers add to a record.
@@ -55,7 +55,7 @@ def survey_script() -> str:
 
     Run it as the universe's user with `survey_command` and this text as stdin; `verify` takes its stdout.
     """
-    return files("amplifier_digital_twin").joinpath("survey_script.py").read_text(encoding="utf-8")
+    return files("amplifier_digital_twin").joinpath("list_installed.py").read_text(encoding="utf-8")
 
 
 def survey_command(served: Served, *, python: str = "/usr/bin/python3", root: str = "/") -> list[str]:
@@ -128,11 +128,11 @@ def _object(text: str | None) -> dict[str, Any] | None:
     return found if text is None or isinstance(found, dict) else {}
 
 
-def _wheels(served: Served) -> dict[str, list[WheelFile]]:
+def _wheels(served: Served) -> dict[str, list[Wheel]]:
     """Return the wheels that a name is answered with; a name without one is answered with nothing."""
-    found: dict[str, list[WheelFile]] = {canonicalize_name(name): [] for name in served.names}
+    found: dict[str, list[Wheel]] = {canonicalize_name(name): [] for name in served.names}
     for path in sorted(served.wheels.glob("*.whl")) if served.wheels is not None else []:
-        wheel = WheelFile.read(path)
+        wheel = Wheel.read(path)
         found.setdefault(wheel.name, []).append(wheel)
     return found
 
@@ -146,7 +146,7 @@ def _strays(installed: Sequence[_Installed], startup: Sequence[str]) -> list[Fin
     ]
 
 
-def _judge(package: _Installed, served: Served, own: Sequence[WheelFile] | None) -> Finding:
+def _judge(package: _Installed, served: Served, own: Sequence[Wheel] | None) -> Finding:
     if package.location.startswith(_SYSTEM):
         return package.finding("system", True, "part of the base system")
     direct = package.direct_url
@@ -197,7 +197,7 @@ def _judge_commit(package: _Installed, url: str, vcs: Mapping[str, Any], served:
     return package.finding("git", False, f"{asked} of {url} is not served", found=commit)
 
 
-def _compare(package: _Installed, wheels: Sequence[WheelFile]) -> Finding:
+def _compare(package: _Installed, wheels: Sequence[Wheel]) -> Finding:
     """Compare an installed package with the wheels served for its name, file by file."""
     expected, found = _versions(wheels), package.version
     # A record directory writes `1.0+local-1` with another separator.
@@ -214,7 +214,7 @@ def _compare(package: _Installed, wheels: Sequence[WheelFile]) -> Finding:
     return package.finding("wheel", False, str(reasons[0]), expected=expected, found=found)
 
 
-def _difference(location: str, record: Mapping[str, str | None], wheel: WheelFile) -> str | None:
+def _difference(location: str, record: Mapping[str, str | None], wheel: Wheel) -> str | None:
     """Return the first difference between what is installed and a wheel, None when there is none."""
     info = PurePosixPath(location).name
     for path in sorted(record.keys() - wheel.contents.keys()):
@@ -233,5 +233,5 @@ def _difference(location: str, record: Mapping[str, str | None], wheel: WheelFil
     return None
 
 
-def _versions(wheels: Sequence[WheelFile]) -> str:
+def _versions(wheels: Sequence[Wheel]) -> str:
     return ", ".join(wheel.version for wheel in wheels)

@@ -6,10 +6,10 @@ import http.client
 import io
 import json
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from amplifier_digital_twin.engines.engine import end_of
 from amplifier_digital_twin.profile.model import HttpProbe, Readiness
 
 if TYPE_CHECKING:
@@ -28,12 +28,8 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def wait_ready(universe: Universe, items: Sequence[Readiness], *, once: bool) -> list[dict[str, Any]]:
-    """Look at signs one after the other until each is there or its time is up; `once`: look a single time."""
-    return [_wait(universe, item, once) for item in items]
-
-
-def _wait(universe: Universe, item: Readiness, once: bool) -> dict[str, Any]:
+def wait_ready(universe: Universe, item: Readiness, *, once: bool) -> dict[str, Any]:
+    """Look at a sign until it is there or its time is up; `once`: look a single time."""
     begin = time.monotonic()
     attempts = 0
     while True:
@@ -59,13 +55,13 @@ def _problem(universe: Universe, item: Readiness, timeout: float) -> str:
     done = universe.run(item.command, timeout=timeout)
     if done.is_timed_out:
         return f"the command was not done after {timeout:g} s"
-    words = (done.stderr or done.stdout)[-300:].decode("utf-8", "replace").strip()
+    words = end_of(done.stderr or done.stdout, 300)
     return f"the command's exit code is {done.exit_code}: {words}" if done.exit_code else ""
 
 
 def probe_http(universe: Universe, probe: HttpProbe, timeout: float) -> tuple[str, Answer | None]:
     """Ask a server inside, and return why its answer is not the expected one (empty when it is), and the answer."""
-    from amplifier_digital_twin.checks.json_part import difference
+    from amplifier_digital_twin.checks import difference
 
     answer = _get(universe, probe.url, timeout)
     if answer is None:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pydantic import BaseModel, ConfigDict
+
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import ProcessIdentity
+from amplifier_digital_twin.processes import ProcessIdentity
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.files import FileBusyError, locked, make_private, replace_file
+from amplifier_foundation.paths import amplifier_home
 
-Phase = Literal["launching", "ready", "checking", "failed", "destroying"]
-
-_SCHEMA: Final = 2
 _PREFIX: Final = "dtu-"
 _IDENTIFIER: Final = re.compile(r"dtu-[0-9a-f]{8}")
 #: Fit for a host name and a container's name, too.
@@ -38,22 +37,22 @@ def boot_id() -> str:
 def check_name(name: str) -> str:
     """Return a name that a user chose; raise TwinError for one that is unfit or looks like an identifier."""
     if not _NAME.fullmatch(name) or name.startswith(_PREFIX):
-        raise TwinError(
-            "name_invalid",
-            f"invalid name {name!r} for a universe or snapshot",
-            f"use up to 40 lower-case letters, digits and dashes, not starting with a dash or {_PREFIX!r}",
-        )
+        said = f"invalid name {name!r} for a universe or snapshot"
+        remedy = f"use up to 40 lower-case letters, digits and dashes, not starting with a dash or {_PREFIX!r}"
+        raise TwinError("name_invalid", said, remedy)
     return name
 
 
-@dataclass(frozen=True)
-class State:
+class State(BaseModel):
     """One universe, as it was when this was written."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[3] = 3
     id: str
     name: str | None
     profile: str
-    profile_path: str
+    profile_path: Path
     #: User of the host to whom it belongs.
     owner: int
     #: The launching process at first; the container's first process once the universe is ready.
@@ -62,38 +61,17 @@ class State:
     #: Seconds since the epoch.
     created: float
     lease_until: float
-    phase: Phase = "launching"
+    phase: Literal["launching", "ready", "checking", "failed"] = "launching"
     engine: str = ""
-    #: Processes of the host that serve the universe: they end with it, or are ended.
-    processes: tuple[ProcessIdentity, ...] = ()
-    ports: tuple[Mapping[str, Any], ...] = ()
+    #: The process of the host that serves the universe.
+    services: ProcessIdentity | None = None
+    ports: tuple[dict[str, Any], ...] = ()
     snapshots: tuple[str, ...] = ()
 
     @property
     def is_alive(self) -> bool:
         """Whether its holder runs and its lease is not over."""
         return self.boot == boot_id() and self.holder.is_running() and time.time() < self.lease_until
-
-    def record(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        identities = {"holder": self.holder.model_dump(), "processes": [each.model_dump() for each in self.processes]}
-        return {"schema": _SCHEMA, **asdict(self), **identities}
-
-    @classmethod
-    def parse(cls, value: Mapping[str, Any]) -> State:
-        """Return what `record` wrote; raises KeyError, TypeError or ValueError for anything else."""
-        if value["schema"] != _SCHEMA:
-            raise ValueError(f"schema {value['schema']!r} is not {_SCHEMA}")
-        known = {key: item for key, item in value.items() if key != "schema"}
-        return cls(
-            **{
-                **known,
-                "holder": ProcessIdentity.model_validate(value["holder"]),
-                "processes": tuple(ProcessIdentity.model_validate(item) for item in value["processes"]),
-                "ports": tuple(value["ports"]),
-                "snapshots": tuple(value["snapshots"]),
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -119,12 +97,12 @@ class Folder:
 
     @property
     def services_log(self) -> Path:
-        """The standard streams of the processes that serve it."""
+        """The standard streams of the services."""
         return self.path / "services.log"
 
     @property
     def services_config(self) -> Path:
-        """What the service process is told."""
+        """What the services are told."""
         return self.path / "services.json"
 
     @property
@@ -138,28 +116,22 @@ class Folder:
     def read(self) -> State:
         """Return the state; raise TwinError when there is none, or it is invalid."""
         try:
-            return State.parse(json.loads(self.state_file.read_bytes()))
+            return State.model_validate_json(self.state_file.read_bytes())
         except FileNotFoundError as error:
-            raise TwinError(
-                "universe_gone",
-                f"{self.path}: no universe here",
-                "`amplifier-digital-twin list` shows those that exist",
-            ) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise TwinError(
-                "state_invalid",
-                f"{self.state_file}: not the state of a universe: {type(error).__name__}: {error}",
-                "nothing is touched: look at the directory and remove it yourself",
-            ) from error
+            remedy = "`amplifier-digital-twin list` shows those that exist"
+            raise TwinError("universe_gone", f"{self.path}: no universe here", remedy) from error
+        except (OSError, ValueError) as error:
+            remedy = "nothing is touched: look at the directory and remove it yourself"
+            raise TwinError("state_invalid", f"{self.state_file}: not a universe's state: {error}", remedy) from error
 
     def write(self, state: State) -> State:
         """Replace the state."""
-        replace_file(self.state_file, json.dumps(state.record(), indent=1).encode())
+        replace_file(self.state_file, state.model_dump_json(indent=1).encode())
         return state
 
     def update(self, **changes: Any) -> State:
         """Change some fields of the state; only its holder does that."""
-        return self.write(replace(self.read(), **changes))
+        return self.write(self.read().model_copy(update=changes))
 
     @contextmanager
     def held(self) -> Iterator[bool]:
@@ -179,22 +151,20 @@ class Found:
     state: State
 
     @property
-    def is_mine(self) -> bool:
-        """Whether state and directories belong to the current user."""
-        return self.state.owner == os.geteuid() and not self.foreign_reason
-
-    @property
     def foreign_reason(self) -> str:
-        """Why its directory, or one above it, may not be the current user's alone; empty when it is."""
+        """Why it is not, or may not be, the current user's alone; empty when it is."""
+        if self.state.owner != os.geteuid():
+            return f"belongs to user {self.state.owner}"
         for path in (self.folder.path.parent.parent, self.folder.path.parent, self.folder.path):
             status = path.lstat()
-            if not stat.S_ISDIR(status.st_mode):
-                return f"{path} is not a directory"
-            if status.st_uid != os.geteuid():
-                return f"{path} belongs to user {status.st_uid}"
-            if status.st_mode & 0o022:
-                return f"{path} can be written to by other users"
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                return f"{path} is not a directory of this user alone"
         return ""
+
+    def refuse_foreign(self) -> None:
+        """Raise TwinError unless the universe is the current user's."""
+        if reason := self.foreign_reason:
+            raise TwinError("not_yours", f"{self.state.id}: {reason}", "ask its owner, or launch one")
 
 
 @dataclass(frozen=True)
@@ -204,11 +174,9 @@ class Home:
     path: Path
 
     @classmethod
-    def of(cls, environ: Mapping[str, str] | None = None) -> Home:
+    def of(cls) -> Home:
         """Return the user's."""
-        from amplifier_foundation.paths import amplifier_home
-
-        return cls(amplifier_home(environ) / "digital-twin")
+        return cls(amplifier_home(None) / "digital-twin")
 
     @property
     def universes(self) -> Path:
@@ -227,25 +195,16 @@ class Home:
 
     def create(self, *, name: str | None, profile: str, profile_path: Path, lease: float) -> Found:
         """Make the directory of a new universe, held by this process; raise TwinError when the name is taken."""
-        if name is not None:
-            check_name(name)
         make_private(self.universes)
         with locked(self.universes / ".lock"):
-            for found in self.find_all()[0] if name is not None else ():
-                if found.state.name == name:
-                    remedy = (
-                        f"choose another name, or `amplifier-digital-twin destroy {name}`"
-                        if found.state.is_alive
-                        else "`amplifier-digital-twin prune --mine` removes it"
-                    )
-                    raise TwinError("name_taken", f"a universe is named {name!r} already: {found.state.id}", remedy)
-            identifier = f"{_PREFIX}{secrets.token_hex(4)}"
+            if name is not None:
+                self._refuse_taken(check_name(name))
             now = time.time()
             state = State(
-                id=identifier,
+                id=f"{_PREFIX}{secrets.token_hex(4)}",
                 name=name,
                 profile=profile,
-                profile_path=str(profile_path),
+                profile_path=profile_path,
                 owner=os.geteuid(),
                 holder=ProcessIdentity.of(os.getpid()),
                 boot=boot_id(),
@@ -253,12 +212,19 @@ class Home:
                 lease_until=now + lease,
             )
             # A directory gets its name with its state in it: a crash leaves nothing that cannot be judged.
-            fresh = Folder(self.universes / f".new-{identifier}")
+            fresh = Folder(self.universes / f".new-{state.id}")
             fresh.path.mkdir(mode=0o700)
             fresh.write(state)
-            folder = Folder(self.universes / identifier)
+            folder = Folder(self.universes / state.id)
             fresh.path.rename(folder.path)
         return Found(folder, state)
+
+    def _refuse_taken(self, name: str) -> None:
+        for found in self.find_all()[0]:
+            if found.state.name == name:
+                said = f"a universe is named {name!r} already: {found.state.id}"
+                remedy = f"choose another name, or `amplifier-digital-twin destroy {name}`"
+                raise TwinError("name_taken", said, remedy)
 
     def find_all(self) -> tuple[list[Found], dict[Path, TwinError]]:
         """Return all universes, the oldest first, and the directories whose state is invalid."""
@@ -292,12 +258,8 @@ class Home:
         if (self.universes / given) in faults:
             raise faults[self.universes / given]
         named = [found for found in universes if given in (found.state.id, found.state.name)]
-        started = [
-            found
-            for found in universes
-            if given and (found.state.id.startswith(given) or found.state.id.removeprefix(_PREFIX).startswith(given))
-        ]
-        matching = named or started
+        starts = (given, f"{_PREFIX}{given}")
+        matching = named or [found for found in universes if given and found.state.id.startswith(starts)]
         if len(matching) == 1:
             return matching[0]
         if matching:
@@ -306,10 +268,3 @@ class Home:
         known = [text for found in universes for text in (found.state.name, found.state.id) if text]
         hint = did_you_mean(given, known) if known else "there are no universes"
         raise TwinError("universe_unknown", f"no universe {given!r}: {hint}", "`amplifier-digital-twin list` shows all")
-
-
-def timestamp(seconds: float) -> str:
-    """Return a time as text."""
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

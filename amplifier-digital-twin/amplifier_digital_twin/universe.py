@@ -1,64 +1,63 @@
-"""A universe: launched from a profile, used, kept as a snapshot, and removed without a trace."""
+"""A universe: launched from a profile, used, kept as a snapshot, and updated."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import shlex
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from amplifier_digital_twin import files
 from amplifier_digital_twin.base_image import PORTABLE, Image, ensure_image, image_key, mirror_hosts
 from amplifier_digital_twin.engines.engine import (
-    LABEL_BOOT,
     LABEL_HOME,
     LABEL_ID,
-    LABEL_LEASE,
-    LABEL_OWNER,
     LABEL_USER,
     Command,
     ContainerSpec,
     Engine,
     Finished,
-    Mount,
+    end_of,
 )
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.forward import ForwardConfig, connect_command
-from amplifier_digital_twin.log import Log
+from amplifier_digital_twin.files import Place
+from amplifier_digital_twin.log import SHORTEST_SECRET, Log
+from amplifier_digital_twin.processes import ProcessIdentity, end_processes, start_process
 from amplifier_digital_twin.profile import model
 from amplifier_digital_twin.profile.load import save_profile
-from amplifier_digital_twin.profile.model import Profile, PushedFile, User, same_repository
-from amplifier_digital_twin.readiness import wait_ready
-from amplifier_digital_twin.secret_values import files_with_secrets, secret_values
-from amplifier_digital_twin.service_process import reload_services, start_process
-from amplifier_digital_twin.services.config import (
-    MockConfig,
-    ProcessIdentity,
-    RepositoryConfig,
-    RewriteConfig,
-    Served,
-    ServicesConfig,
-)
+from amplifier_digital_twin.profile.model import ROOT, Profile, User, same_repository
+from amplifier_digital_twin.services.config import Served, ServicesConfig
 from amplifier_digital_twin.services.guest import MOUNT, PORTS, guest_environment, guest_files
-from amplifier_digital_twin.state import Found, Home, boot_id
+from amplifier_digital_twin.state import Found, Home, check_name
 from amplifier_digital_twin.wheels import gather
 from amplifier_foundation.files import locked, make_private
 from amplifier_kit.guard.processes.programs import find_program
 
-ROOT: Final = User(name="root", uid=0)
+CONTAINER: Final = "amplifier-twin-{}"
+SNAPSHOT_IMAGE: Final = "localhost/amplifier-twin/snapshot:{}"
+_PROVISIONED_IMAGE: Final = "localhost/amplifier-twin/provisioned:{}"
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Counts up when what is kept of a provisioned universe changes.
-_SNAPSHOT: Final = 2
+_SNAPSHOT: Final = 3
 #: Snapshots of provisioned universes that are kept; the least used ones go.
 _KEPT_SNAPSHOTS: Final = 6
 _LARGEST_SNAPSHOT: Final = 64 * 1024**3
 _ELF: Final = b"\x7fELF"
+#: Prints the files in the sized file systems, not the mount points themselves: those belong to root. Caches can be had
+#: again: after an installation by uv they are half of all files.
+_KEEP: Final = (
+    "find /home /tmp -mindepth 1 -maxdepth 1 -print0 | tar -C / --null --anchored --no-wildcards-match-slash"
+    " --exclude='/home/*/.cache' --ignore-failed-read --warning=none -cf - -T -"
+)
+#: Reads the values from standard input, because arguments of processes can be seen.
+_SEARCH: Final = "exec grep -rlsF -f - -- /home /tmp /root /etc /opt /srv /usr/local /var"
 
 
 class Snapshot(NamedTuple):
@@ -81,16 +80,13 @@ class Universe:
     """One universe of this user; every method raises TwinError when it cannot do what it says."""
 
     def __init__(
-        self, found: Found, home: Home, profile: Profile, engine: Engine, environ: Mapping[str, str], log: Log
+        self, found: Found, home: Home, profile: Profile, engine: Engine, secrets: Mapping[str, str], log: Log
     ) -> None:
         self.folder = found.folder
-        self.id = found.state.id
-        self.name = found.state.name
-        self.profile = profile
-        self.engine = engine
-        self.log = log
-        self.container = f"amplifier-twin-{self.id}"
-        self.secrets = secret_values(profile, environ)
+        self.id, self.name = found.state.id, found.state.name
+        self.profile, self.engine, self.secrets, self.log = profile, engine, secrets, log
+        self.container = CONTAINER.format(self.id)
+        self.place = Place(engine, self.container, profile.user)
         self._home = home
         self._lease_until = found.state.lease_until
         self._deadline = time.monotonic() + profile.limits.wall
@@ -108,44 +104,45 @@ class Universe:
         with log.timed("image"):
             image = ensure_image(self.engine, profile.base, self._home.cache, log.progress)
         config, served = self._services_config(), Served()
-        if profile.has_services:
+        ports: list[dict[str, Any]] = []
+        if profile.has_services or profile.access.ports:
             with log.timed("services"):
-                served = self._start_services(config)
+                served, ports = self._start_services(config)
         if profile.packages:
             with log.timed("wheels"):
-                served = self._gather_wheels(config, served, image)
-        self._write_guest_files(config)
+                self._gather_wheels(config, served, image)
         snapshot = self._provisioned(config, served)
         is_warm = snapshot.exists()
-        log.progress(f"starting a container with {self.engine.name}" + (", provisioned before" if is_warm else ""))
-        with log.timed("create"):
-            self._create(snapshot.image if is_warm and snapshot.image else image.name, image)
-        self._hand_over(config)
-        if is_warm:
-            with log.timed("restore"):
-                self._restore(snapshot)
-            os.utime(snapshot.folder)
-        else:
-            self._provision(snapshot, is_checked=is_checked)
-        self._start_mocks()
-        ports = self._forward()
+        self._begin(config, image, snapshot, is_checked=is_checked)
         readiness = self.check_readiness()
         waiting = [f"{item['name']}: {item['reason']}" for item in readiness if not item["ready"]]
         if waiting:
             raise TwinError("not_ready", f"not ready: {'; '.join(waiting)}", "see `readiness` in the profile")
+        self.folder.update(ports=tuple(ports))
         if is_checked:
-            self.folder.update(phase="checking", ports=tuple(ports))
+            self.folder.update(phase="checking")
         else:
-            self.release(ports)
+            self.release()
         return {**self.status(), "warm": is_warm, "readiness": readiness, "timings": dict(log.timings)}
 
-    def release(self, ports: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Let the universe exist as long as its container runs, whatever becomes of this process."""
-        state = self.folder.read()
-        opened = state.ports if ports is None else tuple(ports)
-        self.folder.update(phase="ready", holder=self._container_process(), ports=opened)
+    def _begin(self, config: ServicesConfig, image: Image, snapshot: Snapshot, *, is_checked: bool) -> None:
+        """Start the container from a snapshot where there is one, else provision it."""
+        is_kept = snapshot.exists()
+        self.log.progress(f"starting a container with {self.engine.name}" + (", provisioned before" if is_kept else ""))
+        with self.log.timed("create"):
+            self._create(config, image, snapshot.image if is_kept and snapshot.image else image.name)
+        if is_kept:
+            with self.log.timed("restore"):
+                self._restore(snapshot)
+        else:
+            self._provision(snapshot, is_checked=is_checked)
+        self._start_mocks()
 
-    def _container_process(self) -> ProcessIdentity:
+    def release(self) -> None:
+        """Let the universe exist as long as its container runs, whatever becomes of this process."""
+        self.folder.update(phase="ready", holder=self._process())
+
+    def _process(self) -> ProcessIdentity:
         pid = self.engine.init_pid(self.container)
         if pid is None:
             raise TwinError("twin_gone", f"{self.container} does not run", "see `logs`, and launch another")
@@ -153,9 +150,10 @@ class Universe:
 
     def _services_config(self) -> ServicesConfig:
         profile, path = self.profile, self.folder.path
-        for folder in (self.folder.sockets, path / "services", path / "wheels"):
+        for folder in (self.folder.sockets, path / "services", path / "wheels", path / "guest"):
             folder.mkdir(mode=0o755, exist_ok=True)
         make_private(self._home.cache / "downloads")
+        allowed = [mirror_hosts() if item == "@apt" else (item,) for item in profile.network.allow]
         return ServicesConfig(
             sockets=self.folder.sockets,
             state=path / "services",
@@ -163,134 +161,101 @@ class Universe:
             cache=self._home.cache / "downloads",
             wheels=path / "wheels",
             names=tuple(package.name for package in profile.packages),
-            repositories=tuple(
-                RepositoryConfig(url=item.url, path=item.path, ref=item.ref) for item in profile.repositories
-            ),
-            allow=tuple(dict.fromkeys(host for item in profile.network.allow for host in _hosts(item))),
-            rewrites=tuple(RewriteConfig(match=item.match, target=item.target) for item in profile.rewrites),
-            mocks=tuple(
-                MockConfig(
-                    name=mock.name,
-                    domains=mock.domains,
-                    connect=(
-                        *self.engine.exec_argv(self.container, profile.user.uid, "/", {}),
-                        *connect_command(mock.port),
-                    ),
-                )
-                for mock in profile.mocks
-            ),
-            until=ProcessIdentity.of(os.getpid()),
-            deadline=self._lease_until,
+            repositories=profile.repositories,
+            allow=tuple(dict.fromkeys(host for hosts in allowed for host in hosts)),
+            rewrites=profile.rewrites,
+            mocks=profile.mocks,
+            ports=profile.access.ports,
+            inside=tuple(self.engine.exec_argv(self.container, profile.user.uid)),
+            universe=path,
         )
 
-    def _start_services(self, config: ServicesConfig) -> Served:
+    def _config(self) -> ServicesConfig:
+        path = self.folder.services_config
+        return ServicesConfig.load(path) if path.exists() else self._services_config()
+
+    def _served(self, config: ServicesConfig) -> Served:
+        return Served.load(config) if self.folder.services_config.exists() else Served()
+
+    def _start_services(self, config: ServicesConfig) -> tuple[Served, list[dict[str, Any]]]:
         config.save(self.folder.services_config)
-        wait = start_process(
-            "amplifier_digital_twin.services", self.folder.services_config, self.folder.services_log, self._add_process
-        )
-        wait()
+
+        def started(process: ProcessIdentity) -> None:
+            self.folder.update(services=process)
+
+        module = "amplifier_digital_twin.services.process"
+        answer = start_process(module, self.folder.services_config, self.folder.services_log, started)()
         served = Served.load(config)
         for note in served.notes:
             self.log.progress(f"note: {note}")
-        return served
+        return served, answer["ports"]
 
-    def _add_process(self, process: ProcessIdentity) -> None:
-        self.folder.update(processes=(*self.folder.read().processes, process))
-
-    def _gather_wheels(self, config: ServicesConfig, served: Served, image: Image) -> Served:
+    def _gather_wheels(self, config: ServicesConfig, served: Served, image: Image) -> None:
         @contextmanager
-        def builder() -> Iterator[tuple[Engine, str, User, Mapping[str, str]]]:
+        def builder() -> Iterator[tuple[Place, Mapping[str, str]]]:
             self.log.progress("building wheels in a throw-away container")
-            container = f"{self.container}-build"
-            self._write_guest_files(config)
-            self._create(image.name, image, container)
+            place = self.place._replace(container=f"{self.container}-build")
+            self._create(config, image, image.name, place.container)
             try:
-                self._make_home(container)
-                yield self.engine, container, self.profile.user, self.environment(self.profile.user)
+                place.make_directory(place.user.home)
+                yield place, self.environment(place.user)
             finally:
-                self.engine.remove(container)
+                self.engine.remove(place.container)
 
         assert config.wheels is not None
         base_key = f"{self.engine.name} {image_key(self.profile.base)}"
         gather(self.profile, served, self._home.cache, base_key, builder, config.wheels)
-        return served
 
-    def _write_guest_files(self, config: ServicesConfig) -> None:
-        """Write the files that are mounted one by one; in place, because a mount shows the file it was made with."""
-        folder = self.folder.path / "guest"
-        folder.mkdir(mode=0o755, exist_ok=True)
-        texts = guest_files(config) if self.profile.has_services else {}
-        for target, text in texts.items():
-            (folder / target.strip("/").replace("/", "-")).write_text(text, encoding="utf-8")
-
-    def _create(self, image: str, base: Image, container: str = "") -> None:
+    def _create(self, config: ServicesConfig, base: Image, image: str, container: str = "") -> None:
         """Create a container with everything that is mounted in it."""
-        profile, user, state = self.profile, self.profile.user, self.folder.read()
-        mounts = [Mount(self.folder.sockets, MOUNT)] if profile.has_services else []
-        folder = self.folder.path / "guest"
-        targets = guest_files(self._config()) if profile.has_services else {}
-        mounts += [Mount(folder / target.strip("/").replace("/", "-"), target) for target in targets]
-        if base.is_ours:
-            for name, text in _accounts(user).items():
-                (folder / name).write_text(text, encoding="utf-8")
-                mounts.append(Mount(folder / name, f"/etc/{name}"))
-        mounts += [Mount(_portable(name), f"/usr/local/bin/{name}") for name in profile.base.tools if name in PORTABLE]
+        profile, user = self.profile, self.profile.user
         spec = ContainerSpec(
             name=container or self.container,
             image=image,
-            labels={
-                LABEL_ID: self.id,
-                LABEL_HOME: str(self._home.path),
-                LABEL_USER: str(os.geteuid()),
-                LABEL_OWNER: f"{state.holder.pid}:{state.holder.start_time}",
-                LABEL_BOOT: boot_id(),
-                LABEL_LEASE: str(int(self._lease_until)),
-            },
+            labels={LABEL_ID: self.id, LABEL_HOME: str(self._home.path), LABEL_USER: str(os.geteuid())},
             uid=user.uid,
             hostname=profile.access.hostname or self.name or self.id,
             limits=profile.limits,
             network=profile.network.mode,
             lifetime=self._lease_until - time.time(),
             folder=self.folder.path,
-            command=["/bin/sh", "-c", _first_process(PORTS if profile.has_services else {})],
-            mounts=tuple(mounts),
+            script=_first_process(PORTS if profile.has_services else {}),
+            mounts=self._mounts(config, base),
         )
         self.engine.create(spec)
 
-    def _config(self) -> ServicesConfig:
-        path = self.folder.services_config
-        return ServicesConfig.load(path) if path.exists() else self._services_config()
+    def _mounts(self, config: ServicesConfig, base: Image) -> dict[str, Path]:
+        """Return what is mounted where, after writing the files that are made for it."""
+        profile = self.profile
+        texts = guest_files(config) if profile.has_services else {}
+        texts |= _accounts(profile.user) if base.is_ours else {}
+        mounts = {MOUNT: self.folder.sockets} if profile.has_services else {}
+        for target, text in texts.items():
+            mounts[target] = self.folder.path / "guest" / target.strip("/").replace("/", "-")
+            # In place, because a mount shows the file it was made with.
+            mounts[target].write_text(text, encoding="utf-8")
+        return mounts | {f"/usr/local/bin/{name}": path for name, path in self._tools().items()}
 
-    def _hand_over(self, config: ServicesConfig) -> None:
-        """Let everything that serves the universe end with its container, not with this process."""
-        if self.profile.has_services:
-            changed = {"until": self._container_process(), "revision": config.revision + 1}
-            config = config.model_copy(update=changed)
-            reload_services(config, self.folder.services_config, self.folder.read().processes[0])
-
-    def _make_home(self, container: str) -> None:
-        user = self.profile.user
-        if user.uid != 0:
-            files.make_directory(self.engine, container, user, user.home)
+    def _tools(self) -> dict[str, Path]:
+        return {name: _portable(name) for name in self.profile.base.tools if name in PORTABLE}
 
     # -- provisioning and snapshots --
 
     def _provisioned(self, config: ServicesConfig, served: Served) -> Snapshot:
         """Return where the result of provisioning is kept: the name says everything that it depends on."""
         profile = self.profile
-        parts: list[Any] = [_SNAPSHOT, self.engine.name, image_key(profile.base)]
-        dumped = profile.model_dump(mode="json", include={"user", "environment", "network", "uv", "rewrites"})
-        parts += [dumped, profile.limits.disk, sorted(self.secrets)]
-        parts += [profile.model_dump(mode="json", include={"mocks"}), profile.model_dump(mode="json", include={"base"})]
-        parts += [[command.model_dump(mode="json") for command in profile.provision.commands]]
+        wanted = {"base", "user", "environment", "network", "uv", "rewrites", "mocks"}
+        parts: list[Any] = [_SNAPSHOT, self.engine.name, image_key(profile.base), profile.limits.disk]
+        parts += [profile.model_dump(mode="json", include=wanted), sorted(self.secrets)]
+        parts += [command.model_dump(mode="json") for command in profile.provision.commands]
         parts += [
             [file.model_dump(mode="json", exclude={"src"}), _digest(file.src)] for file in profile.provision.files
         ]
         parts += [[same_repository(item.url), sorted(item.commits.items())] for item in served.repositories]
         parts += [guest_files(config) if profile.has_services else {}]
-        parts += [[name, _portable(name).stat().st_size] for name in profile.base.tools if name in PORTABLE]
+        parts += [[name, path.stat().st_size] for name, path in self._tools().items()]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
-        image = f"localhost/amplifier-twin/provisioned:{key}" if self._is_whole() else ""
+        image = _PROVISIONED_IMAGE.format(key) if self._is_whole() else ""
         return Snapshot(self._home.cache / "provisioned" / key, image)
 
     def _is_whole(self) -> bool:
@@ -301,7 +266,8 @@ class Universe:
     def _provision(self, snapshot: Snapshot, *, is_checked: bool) -> None:
         profile, log = self.profile, self.log
         with log.timed("provision"):
-            self._make_home(self.container)
+            if profile.user.uid != 0:
+                self.place.make_directory(profile.user.home)
             for file in profile.provision.files:
                 log.progress(f"copying {file.src.name} to {file.dest}")
                 self.push(file)
@@ -311,8 +277,7 @@ class Universe:
         if not is_checked and profile.has_services:
             with log.timed("provenance"):
                 self._refuse_strangers()
-        found = files_with_secrets(self.engine, self.container, profile.user.uid, self.secrets)
-        if found:
+        if found := self._files_with_secrets():
             log.progress(f"note: the next launch provisions again: a secret is in {', '.join(found[:5])}")
             return
         with log.timed("snapshot"):
@@ -323,10 +288,22 @@ class Universe:
         wrong = [finding for finding in self.provenance("all") if not finding.is_ok]
         if wrong:
             said = "; ".join(f"{finding.name} {finding.version}: {finding.reason}" for finding in wrong[:5])
-            remedy = (
-                "install from the profile's repositories and packages; `check` with {provenance: all} lists everything"
-            )
+            remedy = "install from the profile's repositories and packages; `check` with {provenance: all} lists all"
             raise TwinError("provenance_mismatch", f"installed, but not as served: {said}", remedy)
+
+    def _files_with_secrets(self) -> list[str]:
+        """Return the files inside that hold a secret; raise TwinError when that cannot be found out."""
+        lines = {max(value.splitlines(), key=len, default="") for value in self.secrets.values()}
+        needles = sorted(line for line in lines if len(line) >= SHORTEST_SECRET)
+        if not needles:
+            return []
+        data = "\n".join([*needles, ""]).encode("utf-8", "surrogateescape")
+        search = Command(["/bin/sh", "-c", _SEARCH], self.profile.user.uid, timeout=120, stdin=data)
+        done = self.engine.run(self.container, search)
+        names = done.stdout.decode("utf-8", "backslashreplace").splitlines()
+        if done.is_timed_out or (done.exit_code not in (0, 1, 2) and not names):
+            raise TwinError("secret_in_files", "whether files hold a secret cannot be found out", "see `logs`")
+        return names
 
     def _keep(self, snapshot: Snapshot) -> None:
         """Keep the files of the universe; a snapshot of that name is replaced."""
@@ -335,14 +312,8 @@ class Universe:
             fresh = snapshot._replace(folder=Path(directory, "snapshot"))
             fresh.folder.mkdir(mode=0o700)
             if self.profile.limits.disk is not None and self.profile.user.uid != 0:
-                # What is in them, not the mount points themselves: those belong to root.
-                listing = "find /home /tmp -mindepth 1 -maxdepth 1 -print0"
-                # Caches can be had again: after an installation by uv they are half of all files.
-                excluded = "--anchored --no-wildcards-match-slash --exclude='/home/*/.cache'"
-                tar = f"tar -C / --null {excluded} --ignore-failed-read --warning=none"
-                script = f"{listing} | {tar} -cf - -T -"
                 with fresh.archive.open("wb") as archive:
-                    self.engine.copy_out(self.container, script, self.profile.user.uid, archive, _LARGEST_SNAPSHOT)
+                    self.engine.copy_out(self.container, _KEEP, self.profile.user.uid, archive, _LARGEST_SNAPSHOT)
             if snapshot.image:
                 self.engine.commit(self.container, snapshot.image)
             (fresh.folder / "complete").touch()
@@ -351,53 +322,39 @@ class Universe:
                 fresh.folder.rename(snapshot.folder)
 
     def _restore(self, snapshot: Snapshot) -> None:
+        uid = self.profile.user.uid
         if snapshot.archive.exists():
-            uid = self.profile.user.uid
             with snapshot.archive.open("rb") as archive:
                 self.engine.copy_in(self.container, archive, uid, uid, "/")
-        else:
-            self._make_home(self.container)
+        os.utime(snapshot.folder)
 
     def snapshot(self, name: str) -> dict[str, Any]:
         """Keep the file system as it is under a name, for `reset`."""
-        found = files_with_secrets(self.engine, self.container, self.profile.user.uid, self.secrets)
-        if found:
+        if found := self._files_with_secrets():
             said = f"a secret is in {', '.join(found[:5])}: no snapshot is made of it"
             raise TwinError("secret_in_files", said, "let programs take secrets from their environment")
-        self._keep(self._named_snapshot(name))
-        state = self.folder.read()
-        self.folder.update(snapshots=tuple(dict.fromkeys((*state.snapshots, name))))
+        self._keep(self._named_snapshot(check_name(name)))
+        self.folder.update(snapshots=tuple(dict.fromkeys((*self.folder.read().snapshots, name))))
         return {"snapshot": name}
 
     def _named_snapshot(self, name: str) -> Snapshot:
-        image = f"localhost/amplifier-twin/snapshot:{self.id}-{name}" if self._is_whole() else ""
+        image = SNAPSHOT_IMAGE.format(f"{self.id}-{name}") if self._is_whole() else ""
         return Snapshot(self.folder.path / "snapshots" / name, image)
 
     def reset(self, name: str | None) -> dict[str, Any]:
         """Take the file system back to a snapshot, or to its start; everything that runs inside ends."""
+        if name is not None:
+            check_name(name)
         image = ensure_image(self.engine, self.profile.base, self._home.cache, self.log.progress)
         config = self._config()
-        served = Served.load(config) if self.profile.has_services else Served()
-        snapshot = self._provisioned(config, served) if name is None else self._named_snapshot(name)
+        snapshot = self._provisioned(config, self._served(config)) if name is None else self._named_snapshot(name)
         if name is not None and not snapshot.exists():
             known = ", ".join(self.folder.read().snapshots) or "none"
             raise TwinError("snapshot_missing", f"no snapshot {name!r}: {known}", "`snapshot ID NAME` makes one")
         self.folder.update(phase="launching", holder=ProcessIdentity.of(os.getpid()))
-        keep_alive = config.model_copy(
-            update={"until": ProcessIdentity.of(os.getpid()), "revision": config.revision + 1}
-        )
-        if self.profile.has_services:
-            reload_services(keep_alive, self.folder.services_config, self.folder.read().processes[0])
         self.engine.remove(self.container)
-        is_kept = snapshot.exists()
-        self._create(snapshot.image if is_kept and snapshot.image else image.name, image)
-        if is_kept:
-            self._restore(snapshot)
-        else:
-            self._provision(snapshot, is_checked=True)
-        self._hand_over(keep_alive)
-        self._start_mocks()
-        self.release(self._forward())
+        self._begin(config, image, snapshot, is_checked=True)
+        self.release()
         return {"snapshot": name, "reset": True}
 
     # -- using --
@@ -414,12 +371,11 @@ class Universe:
 
     def user(self, name: str | None) -> User:
         """Return the user that a command names: the profile's, or root. Raises TwinError."""
-        if name is None or name == self.profile.user.name:
-            return self.profile.user
-        if name == "root":
-            return ROOT
-        known = f"{self.profile.user.name} and root"
-        raise TwinError("user_unknown", f"there is no user {name!r} in this universe", f"the users are {known}")
+        known = {self.profile.user.name: self.profile.user, "root": ROOT, None: self.profile.user}
+        if name not in known:
+            remedy = f"the users are {self.profile.user.name} and root"
+            raise TwinError("user_unknown", f"there is no user {name!r} in this universe", remedy)
+        return known[name]
 
     def run(
         self,
@@ -427,16 +383,15 @@ class Universe:
         *,
         user: str | None = None,
         timeout: float | None = None,
-        output: Callable[[str, bytes], None] | None = None,
+        is_streamed: bool = False,
         stdin: bytes = b"",
     ) -> Finished:
         """Run a shell command, or the words of one, in the user's home; how it ends is for the caller to judge."""
         who = self.user(user)
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        left = max(1.0, self._lease_until - time.time())
-        seconds = left if timeout is None else timeout
+        seconds = max(1.0, self._lease_until - time.time()) if timeout is None else timeout
         inner = Command(argv, who.uid, who.home, self.environment(who), self.secrets, seconds, stdin)
-        finished = self.engine.run(self.container, inner, output)
+        finished = self.engine.run(self.container, inner, is_streamed=is_streamed)
         self.log.event(
             "command",
             run=command if isinstance(command, str) else list(command),
@@ -444,8 +399,8 @@ class Universe:
             exit_code=finished.exit_code,
             timed_out=finished.is_timed_out,
             seconds=round(finished.seconds, 3),
-            stdout=_end(finished.stdout),
-            stderr=_end(finished.stderr),
+            stdout=end_of(finished.stdout),
+            stderr=end_of(finished.stderr),
         )
         return finished
 
@@ -454,18 +409,16 @@ class Universe:
         for command in commands:
             text = command.run.strip()
             self.log.progress(f"$ {text}")
-            seconds = min(command.timeout, self.time_left())
-            finished = self.run(command.run, user=command.user, timeout=seconds)
+            finished = self.run(command.run, user=command.user, timeout=min(command.timeout, self.time_left()))
             if finished.is_timed_out:
                 self.time_left()
                 remedy = "give it a longer `timeout` in the profile, or find out what it waits for"
                 raise TwinError("provision_failed", f"`{text}` was not done after {command.timeout:g} s", remedy)
             if finished.exit_code != 0:
-                words = self.log.mask(_end(finished.stderr) or _end(finished.stdout))
+                words = self.log.mask(end_of(finished.stderr) or end_of(finished.stdout))
+                said = f"`{text}` ended with exit code {finished.exit_code}:\n{words}"
                 remedy = "`launch --keep` leaves the universe as it is, to look around in it with `exec`"
-                raise TwinError(
-                    "provision_failed", f"`{text}` ended with exit code {finished.exit_code}:\n{words}", remedy
-                )
+                raise TwinError("provision_failed", said, remedy)
 
     def time_left(self) -> float:
         """Return how long launching or checking may still take; raise TwinError when the time is over."""
@@ -479,37 +432,40 @@ class Universe:
         """Give what comes next the whole wall time."""
         self._deadline = time.monotonic() + self.profile.limits.wall
 
-    def push(self, file: PushedFile) -> str:
+    def push(self, file: model.PushedFile) -> str:
         """Copy a file or directory of the host into the universe; return where it is there."""
-        target = files.push(self.engine, self.container, self.profile.user, file)
+        target = self.place.push(file)
         self.log.event("file_pushed", source=str(file.src), target=target)
         return target
 
     def pull(self, source: str, destination: Path) -> dict[str, Any]:
         """Copy files of the universe to the host; links are left out, and named."""
-        result = files.pull(self.engine, self.container, self.profile.user, source, destination)
+        result = self.place.pull(source, destination)
         self.log.event("file_pulled", source=source, target=str(destination))
         return result
 
     def check_readiness(self, *, once: bool = False) -> list[dict[str, Any]]:
         """Look at every sign of readiness until all are there or their time is up; `once`: a single time."""
-        return wait_ready(self, self.profile.readiness, once=once)
+        from amplifier_digital_twin.readiness import wait_ready
+
+        return [wait_ready(self, item, once=once) for item in self.profile.readiness]
 
     def update(self) -> dict[str, Any]:
         """Serve the repositories as they are now, build wheels again if the profile says so, run its commands."""
         self.restart_wall_time()
-        if self.profile.has_services:
-            config = self._config()
-            config = config.model_copy(update={"revision": config.revision + 1})
-            services = self.folder.read().processes[0]
-            served = reload_services(config, self.folder.services_config, services)
-            if self.profile.update.refresh_packages and self.profile.packages:
-                assert config.wheels is not None
-                for wheel in config.wheels.glob("*.whl"):
-                    wheel.unlink()
-                image = ensure_image(self.engine, self.profile.base, self._home.cache, self.log.progress)
-                self._gather_wheels(config, served, image)
-                self._write_guest_files(config)
+        state, config = self.folder.read(), self._config()
+        if state.services is not None:
+            end_processes([state.services])
+            hosts = {each["container"]: each["host"] for each in state.ports}
+            ports = tuple(each.model_copy(update={"host": hosts[each.container]}) for each in config.ports)
+            self._start_services(config.model_copy(update={"ports": ports}))
+        if self.profile.update.refresh_packages and self.profile.packages:
+            assert config.wheels is not None
+            for wheel in config.wheels.glob("*.whl"):
+                wheel.unlink()
+            image = ensure_image(self.engine, self.profile.base, self._home.cache, self.log.progress)
+            self._gather_wheels(config, self._served(config), image)
+            self._mounts(config, image)
         self.run_commands(self.profile.update.commands)
         return {"updated": True, "readiness": self.check_readiness()}
 
@@ -517,65 +473,42 @@ class Universe:
         """Compare installed packages (`all`, or some names) with what was served."""
         from amplifier_digital_twin.provenance import survey_command, survey_script, verify
 
-        served = Served.load(self._config())
+        served = self._served(self._config())
         done = self.run(survey_command(served), timeout=300, stdin=survey_script().encode())
         if done.exit_code != 0:
-            words = _end(done.stderr)
-            raise TwinError("provenance_unknown", f"what is installed cannot be listed: {words}", "see `logs`")
+            said = f"what is installed cannot be listed: {end_of(done.stderr)}"
+            raise TwinError("provenance_unknown", said, "see `logs`")
         return verify(served, done.stdout, names)
 
     def refused_hosts(self) -> frozenset[str]:
         """Return the hosts that services refused so far."""
-        try:
-            lines = self.folder.requests.read_bytes().splitlines()
-        except FileNotFoundError:
-            return frozenset()
+        lines = self.folder.requests.read_bytes().splitlines() if self.folder.requests.exists() else []
         entries = [json.loads(line) for line in lines if line.endswith(b"}")]
         return frozenset(str(entry["host"]) for entry in entries if entry.get("allowed") is False)
 
     def status(self) -> dict[str, Any]:
         """Return what the universe is: its parts, and whether its container runs."""
+        state = self.folder.read()
         return {
             "backend": self.engine.name,
             "container": self.container,
             "running": self.engine.init_pid(self.container) is not None,
             "base": self.profile.base.image,
             "user": self.profile.user.name,
-            "ports": list(self.folder.read().ports),
-            "snapshots": list(self.folder.read().snapshots),
+            "ports": list(state.ports),
+            "snapshots": list(state.snapshots),
         }
 
     def _start_mocks(self) -> None:
-        user = self.profile.user
         for mock in self.profile.mocks:
             self.log.progress(f"starting the mock {mock.name}")
             log = f"/tmp/mock-{mock.name}.log"
-            command = f"PORT={mock.port} nohup sh -c {_quoted(mock.run)} > {log} 2>&1 < /dev/null &"
-            self.run(command, timeout=30)
+            self.run(f"PORT={mock.port} nohup sh -c {shlex.quote(mock.run)} > {log} 2>&1 < /dev/null &", timeout=30)
             look = f"for try in $(seq 150); do socat -u OPEN:/dev/null TCP:127.0.0.1:{mock.port} 2>/dev/null && exit 0"
-            listening = self.run(f"{look}; sleep 0.2; done; exit 1", timeout=60)
-            if listening.exit_code != 0:
-                words = _end(self.run(f"tail -c 1000 {log}", timeout=30).stdout)
-                said = f"the mock {mock.name!r} does not listen on port {mock.port} of {user.name}'s universe: {words}"
+            if self.run(f"{look}; sleep 0.2; done; exit 1", timeout=60).exit_code != 0:
+                words = end_of(self.run(f"tail -c 1000 {log}", timeout=30).stdout)
+                said = f"the mock {mock.name!r} does not listen on port {mock.port}: {words}"
                 raise TwinError("mock_failed", said, "let its command listen on 127.0.0.1 and that port")
-
-    def _forward(self) -> Sequence[Mapping[str, Any]]:
-        """Open the profile's ports on loopback of the host; return what leads where."""
-        if not self.profile.access.ports:
-            return ()
-        until = self._container_process()
-        argv = self.engine.exec_argv(self.container, self.profile.user.uid, "/", {})
-        config = ForwardConfig(ports=self.profile.access.ports, argv=tuple(argv), until=until)
-        path = self.folder.path / "forward.json"
-        path.write_text(config.model_dump_json(), encoding="utf-8")
-        wait = start_process("amplifier_digital_twin.forward", path, self.folder.services_log, self._add_process)
-        opened: list[Mapping[str, Any]] = wait()["ports"]
-        return opened
-
-
-def _hosts(allowed: str) -> tuple[str, ...]:
-    """Return what an entry of `network.allow` means to the services: `@apt` is the hosts of the Debian mirror."""
-    return mirror_hosts() if allowed == "@apt" else (allowed,)
 
 
 def _first_process(ports: Mapping[str, int]) -> str:
@@ -598,13 +531,11 @@ def _accounts(user: User) -> dict[str, str]:
     if user.uid != 0:
         people.append(f"{user.name}:x:{user.uid}:{user.uid}::{user.home}:/bin/bash")
         groups.append(f"{user.name}:x:{user.uid}:")
-    return {"passwd": "\n".join([*people, ""]), "group": "\n".join([*groups, ""])}
+    return {"/etc/passwd": "\n".join([*people, ""]), "/etc/group": "\n".join([*groups, ""])}
 
 
 def _portable(name: str) -> Path:
     """Return a program of the host that needs nothing besides itself; raise TwinError when there is none."""
-    import sys
-
     beside = Path(sys.executable).parent / name
     for candidate in (str(beside), find_program(name, os.environ.get("PATH"))):
         # A shim of a version manager is a script that leads back to the host.
@@ -634,14 +565,4 @@ def _forget_old_snapshots(engine: Engine, folder: Path) -> None:
     for old in [path for path in kept if not path.name.startswith(".")][:-_KEPT_SNAPSHOTS]:
         shutil.rmtree(old, ignore_errors=True)
         old.with_suffix(".lock").unlink(missing_ok=True)
-        engine.remove_image(f"localhost/amplifier-twin/provisioned:{old.name}")
-
-
-def _quoted(text: str) -> str:
-    import shlex
-
-    return shlex.quote(text)
-
-
-def _end(output: bytes) -> str:
-    return output[-2000:].decode("utf-8", "replace").strip()
+        engine.remove_image(_PROVISIONED_IMAGE.format(old.name))

@@ -11,7 +11,7 @@ from amplifier_digital_twin.engines.engine import Container, ContainerSpec, Engi
 class HostEngine(Engine):
     """Runs everything on the host; only for commands that a test wrote."""
 
-    name = program = "host"
+    name = "host"
 
     def __init__(self, probe: Probe | None = None, containers: Sequence[Container] = ()) -> None:
         self.answer = probe or Probe(True, features=dict.fromkeys(("memory", "pids", "cpus", "disk"), "yes"))
@@ -31,7 +31,7 @@ class HostEngine(Engine):
         self.containers.append(Container(spec.name, spec.labels))
 
     def exec_argv(
-        self, container: str, uid: int, cwd: str, environment: Mapping[str, str], *, gid: int | None = None
+        self, container: str, uid: int, gid: int | None = None, cwd: str = "/", environment: Mapping[str, str] = {}
     ) -> list[str]:
         return ["/usr/bin/env", f"--chdir={cwd}", *(f"{key}={value}" for key, value in environment.items())]
 
@@ -50,9 +50,6 @@ class HostEngine(Engine):
 
     def remove(self, container: str) -> None:
         self.containers = [each for each in self.containers if each.name != container]
-
-    def images(self, prefix: str) -> list[str]:
-        return [image for image in self.images_made if image.startswith(prefix)]
 
     def remove_image(self, image: str) -> None:
         self.images_made = [each for each in self.images_made if each != image]

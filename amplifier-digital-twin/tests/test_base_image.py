@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_digital_twin import base_image
-from amplifier_digital_twin.base_image import Mirror, apt_sources, debian_mirror, ensure_image, image_key, suite_of
+from amplifier_digital_twin.base_image import debian_suites, ensure_image, image_key, sources_list, suite_of
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Base
 
@@ -48,29 +48,17 @@ def test_packages_cannot_be_added_to_a_foreign_image(tmp_path: Path) -> None:
     assert caught.value.code == "image_unavailable"
 
 
-def test_sources_of_both_forms_are_read(tmp_path: Path) -> None:
-    """Debian's own archive is found in either form; discs, other archives and disabled sources are not."""
-    (tmp_path / "sources.list").write_text(
-        "# a comment\ndeb cdrom:[Debian]/ bookworm main\ndeb [arch=amd64] https://user:word@mirror.example/debian "
-        "bookworm main\ndeb-src https://mirror.example/debian bookworm main\n",
-        encoding="utf-8",
-    )
-    parts = tmp_path / "sources.list.d"
-    parts.mkdir()
-    (parts / "more.sources").write_text(
-        "Types: deb\nURIs: https://other.example/apt\nSuites: stable\n\n"
-        "Types: deb\nURIs:\n https://security.example/debian-security\nSuites: bookworm-security\n\n"
-        "Enabled: no\nTypes: deb\nURIs: https://off.example/debian\nSuites: bookworm\n",
-        encoding="utf-8",
-    )
-    mirror = debian_mirror(apt_sources(tmp_path))
-    assert mirror == Mirror("https://user:word@mirror.example/debian", "https://security.example/debian-security")
-
-
-def test_credentials_of_a_mirror_do_not_stay_in_the_image() -> None:
-    """The sources that are left in an image have no name and no password."""
-    mirror = Mirror("https://user:word@mirror.example/debian", None)
-    assert "word" in mirror.lines("bookworm")
-    assert mirror.without_credentials().lines("bookworm") == (
-        "deb https://mirror.example/debian bookworm main\ndeb https://mirror.example/debian bookworm-updates main\n"
-    )
+def test_only_debians_own_archives_count() -> None:
+    """Of apt's sources, discs and other archives are not Debian's, and no name or password of one is kept."""
+    targets = [
+        ["bookworm", "cdrom:///x"],
+        ["stable", "https://other.example/apt"],
+        ["bookworm", "https://user:word@mirror.example/debian"],
+        ["bookworm-security", "https://security.example/debian-security"],
+    ]
+    suites = debian_suites(targets)
+    assert sources_list(suites, "trixie").splitlines() == [
+        "deb https://mirror.example/debian trixie main",
+        "deb https://mirror.example/debian trixie-updates main",
+        "deb https://security.example/debian-security trixie-security main",
+    ]

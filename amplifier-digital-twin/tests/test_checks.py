@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from amplifier_digital_twin.checks.json_part import difference
-from amplifier_digital_twin.checks.jsonl import check_jsonl
-from amplifier_digital_twin.checks.run import judge_command, judge_files
-from amplifier_digital_twin.checks.screenshot import judge_page, judge_picture
+from amplifier_digital_twin.checks import difference, judge_command, judge_files, judge_logs
 from amplifier_digital_twin.engines.engine import Finished
 from amplifier_digital_twin.files import InnerFile
 from amplifier_digital_twin.profile.model import Expectation, FileExpectation, JsonlExpectation, Screenshot
+from amplifier_digital_twin.screenshot import judge_page, judge_picture
 
 
 def _expect(**keys: Any) -> Expectation:
@@ -98,7 +96,7 @@ GOOD = b'{"event": "a"}\n{"event": "b"}\n'
 )
 def test_logs_are_judged(expected: dict[str, Any], content: bytes, problem: str) -> None:
     """Events must be there, in order, in lines that are JSON and that the seeds' grep finds."""
-    found, seen = check_jsonl(_lines(**expected), [InnerFile("/x", "file", 0o600, content)])
+    found, seen = judge_logs(_lines(**expected), [InnerFile("/x", "file", 0o600, content)])
     assert (problem in found) if problem else (found == "")
     assert seen[0]["path"] == "/x"
 
@@ -106,9 +104,9 @@ def test_logs_are_judged(expected: dict[str, Any], content: bytes, problem: str)
 def test_any_or_all_logs_must_pass() -> None:
     """`any` takes one good file, `all` wants every one, and no file at all fails."""
     files = [InnerFile("/a", "file", 0, GOOD), InnerFile("/b", "file", 0, b"")]
-    assert check_jsonl(_lines(has=("a",), files="any"), files)[0] == ""
-    assert check_jsonl(_lines(has=("a",), files="all"), files)[0].startswith("/b: ")
-    assert "no such file" in check_jsonl(_lines(has=("a",)), [])[0]
+    assert judge_logs(_lines(has=("a",), files="any"), files)[0] == ""
+    assert judge_logs(_lines(has=("a",), files="all"), files)[0].startswith("/b: ")
+    assert "no such file" in judge_logs(_lines(has=("a",)), [])[0]
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from amplifier_digital_twin.forward import ForwardConfig
-from amplifier_digital_twin.profile.model import Port
-from amplifier_digital_twin.service_process import end_processes, start_process
-from amplifier_digital_twin.services.config import ProcessIdentity
 
 
 def _run(home: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -71,44 +65,3 @@ def test_doctor_says_what_works_and_why_not(tmp_path: Path) -> None:
     for backend in answer["backends"].values():
         assert backend["available"] or backend["reason"]
     assert exit_code == (0 if answer["usable"] else 1)
-
-
-def test_ports_of_loopback_lead_inside(tmp_path: Path) -> None:
-    """Each connection becomes the streams of a command inside; the process ends with the universe."""
-    universe = subprocess.Popen(["sleep", "60"])
-    config = ForwardConfig(
-        ports=(Port(container=80, label="web", path="/x"),),
-        argv=("/bin/sh", "-c", "read line; echo heard $line"),
-        until=ProcessIdentity.of(universe.pid),
-    )
-    path = tmp_path / "forward.json"
-    path.write_text(config.model_dump_json(), encoding="utf-8")
-    started: list[ProcessIdentity] = []
-    opened = start_process("amplifier_digital_twin.forward", path, tmp_path / "log", started.append)()["ports"]
-    try:
-        assert opened[0]["url"] == f"http://127.0.0.1:{opened[0]['host']}/x"
-        with socket.create_connection(("127.0.0.1", opened[0]["host"])) as connection:
-            connection.sendall(b"this\n")
-            assert connection.makefile().readline() == "heard this\n"
-    finally:
-        universe.kill()
-        universe.wait()
-    os.waitpid(started[0].pid, 0)
-    assert end_processes(started) == []
-
-
-def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
-    """A port of the host that something else uses is reported with the remedy."""
-    from amplifier_digital_twin.errors import TwinError
-
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = Port(container=80, host=taken.getsockname()[1])
-        config = ForwardConfig(ports=(port,), argv=("true",), until=ProcessIdentity.of(os.getpid()))
-        path = tmp_path / "forward.json"
-        path.write_text(config.model_dump_json(), encoding="utf-8")
-        wait = start_process("amplifier_digital_twin.forward", path, tmp_path / "log", lambda process: None)
-        with pytest.raises(TwinError) as caught:
-            wait()
-    assert caught.value.code == "port_taken"

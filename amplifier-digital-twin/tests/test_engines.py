@@ -14,9 +14,10 @@ import pytest
 
 from amplifier_digital_twin.engines import select
 from amplifier_digital_twin.engines.containers import Docker, Podman, without_namespaces
-from amplifier_digital_twin.engines.engine import Command, ContainerSpec, Mount, Probe, matches, tar_script
+from amplifier_digital_twin.engines.engine import Command, ContainerSpec, Probe
 from amplifier_digital_twin.engines.incus import Incus
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.files import matches, tar_script
 from amplifier_digital_twin.profile.model import Limits, Profile, User
 
 from .fake_engine import HostEngine
@@ -35,8 +36,8 @@ def spec(tmp_path: Path) -> ContainerSpec:
         network="gateway",
         lifetime=90,
         folder=tmp_path,
-        command=["/bin/sh", "-c", "true"],
-        mounts=(Mount(tmp_path, "/run/twin"),),
+        script="true",
+        mounts={"/run/twin": tmp_path},
     )
 
 
@@ -59,7 +60,7 @@ def test_containers_are_confined(engine: Podman | Docker, spec: ContainerSpec) -
     assert [word for word in words if word.startswith("--cap-add")] == []
     assert any(word.startswith("--tmpfs=/home:") and "size=3072" in word for word in words)
     assert any(word.startswith("--tmpfs=/tmp:") and "size=1024" in word for word in words)
-    assert f"{spec.folder}:/run/twin:ro" in words
+    assert f"--volume={spec.folder}:/run/twin:ro" in words
     assert all(any(word.startswith(f"--ulimit={name}=") for word in words) for name in ("nofile", "nproc"))
 
 
@@ -106,8 +107,8 @@ def test_a_command_gets_its_input_and_secrets_without_argv(tmp_path: Path) -> No
     engine = HostEngine()
     script = 'cat; printf %s "$KEY"; tr "\\0" " " < /proc/self/cmdline'
     secrets = {"KEY": "line one\nline two\n"}
-    command = Command(["/bin/sh", "-c", script], 0, str(tmp_path), {}, secrets=secrets, stdin=b"given ")
-    argv = engine._inside("c", command, "MARK=1")
+    command = Command(["/bin/sh", "-c", script], 0, str(tmp_path), secrets=secrets, stdin=b"given ")
+    argv, _ = engine.command_line("c", command, "mark")
     assert not any("line one" in word for word in argv)
     done = engine.run("c", command)
     assert done.stdout.startswith(b"given line one\nline two\n")
@@ -153,7 +154,7 @@ def test_archives_hold_what_patterns_find(tmp_path: Path) -> None:
     for name in names:
         (tmp_path / "deep" / "er" / name).write_text(name, encoding="utf-8")
     archive = io.BytesIO()
-    HostEngine().copy_out("c", tar_script([f"{tmp_path}/**/*.txt", "/no/such/file"], "/root"), 0, archive, 10**6)
+    HostEngine().copy_out("c", tar_script(f"{tmp_path}/**/*.txt"), 0, archive, 10**6)
     archive.seek(0)
     with tarfile.open(fileobj=archive) as members:
         found = sorted(Path(member.name).name for member in members)
@@ -164,7 +165,7 @@ def test_an_archive_that_is_too_large_is_refused(tmp_path: Path) -> None:
     """A universe cannot fill the disk of the host through a copy."""
     (tmp_path / "large").write_bytes(bytes(10**6))
     with pytest.raises(TwinError) as caught:
-        HostEngine().copy_out("c", tar_script([str(tmp_path / "large")], "/"), 0, io.BytesIO(), 10**5)
+        HostEngine().copy_out("c", tar_script(str(tmp_path / "large")), 0, io.BytesIO(), 10**5)
     assert caught.value.code == "too_large"
 
 
@@ -207,8 +208,8 @@ def test_strict_isolation_refuses_a_limit_that_does_not_hold(monkeypatch: pytest
     with pytest.raises(TwinError, match=r"memory \(no: cgroup v1\)"):
         select.select_engine(Profile(name="x"))
     notes = select.select_engine(Profile(name="x", isolation="best-effort"))[1]
-    assert notes == ("not limited: memory (no: cgroup v1)",)
-    assert select.select_engine(Profile(name="x", limits=Limits(memory=None)))[1] == ()
+    assert notes == ["not limited: memory (no: cgroup v1)"]
+    assert select.select_engine(Profile(name="x", limits=Limits(memory=None)))[1] == []
 
 
 def test_the_disk_of_root_cannot_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +218,7 @@ def test_the_disk_of_root_cannot_be_limited(monkeypatch: pytest.MonkeyPatch) -> 
     root = Profile(name="x", user=User(name="root", uid=0))
     with pytest.raises(TwinError, match="root can write"):
         select.select_engine(root)
-    assert select.select_engine(root.model_copy(update={"limits": Limits(disk=None)}))[1] == ()
+    assert select.select_engine(root.model_copy(update={"limits": Limits(disk=None)}))[1] == []
 
 
 def test_the_embedded_runtime_is_an_error_with_the_remedy() -> None:

@@ -15,7 +15,7 @@ import pytest
 from amplifier_digital_twin import evidence as evidence_module
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.evidence import Evidence
-from amplifier_digital_twin.files import pull, push
+from amplifier_digital_twin.files import Place
 from amplifier_digital_twin.log import Log
 from amplifier_digital_twin.profile.model import PushedFile, User
 
@@ -49,7 +49,7 @@ def test_no_form_of_a_secret_is_in_the_evidence(tmp_path: Path) -> None:
     kept = Evidence(tmp_path / "e", [SECRET])
     kept.add_bytes("a.out", f"{SECRET} {base64.b64encode(SECRET.encode()).decode()}".encode())
     kept.add_json("b.json", {"text": json.dumps({"inner": SECRET}), SECRET: 1})
-    kept.collect(HostileEngine(lambda members: _add(members, "home/user/hunter2")), "c", USER, ["~/**"])
+    kept.collect(Place(HostileEngine(lambda members: _add(members, "home/user/hunter2")), "c", USER), ["~/**"])
     text = b"".join(path.read_bytes() for path in sorted(kept.folder.rglob("*")) if path.is_file())
     assert b"hunter2-" not in text
     assert base64.b64encode(SECRET.encode()) not in text
@@ -76,7 +76,7 @@ def test_only_plain_files_are_collected(tmp_path: Path) -> None:
         _add(members, "etc/not-asked-for")
 
     kept = Evidence(tmp_path / "e")
-    kept.collect(HostileEngine(fill), "c", USER, ["/home/user"])
+    kept.collect(Place(HostileEngine(fill), "c", USER), ["/home/user"])
     record = json.loads((kept.folder / "artifacts.json").read_bytes())
     assert [file["path"] for file in record["files"]] == ["home/user/good"]
     assert len(record["left_out"]) == 4
@@ -88,7 +88,9 @@ def test_artifacts_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """A universe cannot fill the disk of the host with artifacts."""
     monkeypatch.setattr(evidence_module, "MAX_ARTIFACTS", 10)
     kept = Evidence(tmp_path / "e")
-    kept.collect(HostileEngine(lambda members: _add(members, "home/user/large", b"x" * 11)), "c", USER, ["/home/user"])
+    kept.collect(
+        Place(HostileEngine(lambda members: _add(members, "home/user/large", b"x" * 11)), "c", USER), ["/home/user"]
+    )
     assert "larger than" in json.loads((kept.folder / "artifacts.json").read_bytes())["left_out"][0]["reason"]
 
 
@@ -105,9 +107,9 @@ def test_files_are_copied_both_ways(tmp_path: Path) -> None:
     (source / "sub dir" / "file").write_text("content", encoding="utf-8")
     engine = HostEngine()
     file = PushedFile.model_construct(src=source, dest=f"{inside}/there", recursive=True, mode=0o600)
-    assert push(engine, "c", USER, file) == f"{inside}/there"
+    assert Place(engine, "c", USER).push(file) == f"{inside}/there"
     assert (inside / "there/sub dir/file").stat().st_mode & 0o777 == 0o600
-    pulled = pull(engine, "c", USER, f"{inside}/there", out)
+    pulled = Place(engine, "c", USER).pull(f"{inside}/there", out)
     assert pulled == {"files": [f"{out}/sub dir/file"], "left_out": []}
     assert (out / "sub dir" / "file").read_text(encoding="utf-8") == "content"
 
@@ -115,7 +117,7 @@ def test_files_are_copied_both_ways(tmp_path: Path) -> None:
 def test_a_directory_is_copied_only_when_asked_for(tmp_path: Path) -> None:
     """Without `recursive`, a directory is an error."""
     with pytest.raises(TwinError) as caught:
-        push(HostEngine(), "c", USER, PushedFile.model_construct(src=tmp_path, dest="/x"))
+        Place(HostEngine(), "c", USER).push(PushedFile.model_construct(src=tmp_path, dest="/x"))
     assert caught.value.code == "file_missing"
 
 
@@ -128,7 +130,7 @@ def test_a_pull_writes_through_no_link(tmp_path: Path) -> None:
     (out / "user" / "sub").symlink_to(outside)
     engine = HostileEngine(lambda members: _add(members, "home/user/sub/planted"))
     with pytest.raises(TwinError) as caught:
-        pull(engine, "c", USER, "/home/user", out)
+        Place(engine, "c", USER).pull("/home/user", out)
     assert caught.value.code == "file_unsafe"
     assert list(outside.iterdir()) == []
 
@@ -136,7 +138,7 @@ def test_a_pull_writes_through_no_link(tmp_path: Path) -> None:
 def test_a_pull_that_finds_nothing_is_an_error(tmp_path: Path) -> None:
     """A missing file is reported, not silently skipped."""
     with pytest.raises(TwinError) as caught:
-        pull(HostEngine(), "c", USER, f"{tmp_path}/nothing", tmp_path / "out")
+        Place(HostEngine(), "c", USER).pull(f"{tmp_path}/nothing", tmp_path / "out")
     assert caught.value.code == "file_missing"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ import pytest
 from amplifier_digital_twin import lifecycle
 from amplifier_digital_twin.engines.engine import LABEL_HOME, LABEL_ID, LABEL_USER, Container
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.service_process import end_processes, start_process
-from amplifier_digital_twin.services.config import ProcessIdentity
+from amplifier_digital_twin.processes import ProcessIdentity, end_processes, start_process
 from amplifier_digital_twin.state import Found, Home
 
 from .fake_engine import HostEngine
@@ -84,9 +82,9 @@ def test_a_universe_lives_as_long_as_its_holder_and_lease(home: Home) -> None:
     """Another process of the same number, another boot, or the end of the lease each end it."""
     state = _create(home).state
     assert state.is_alive
-    assert not replace(state, holder=replace_start(state.holder)).is_alive
-    assert not replace(state, boot="another").is_alive
-    assert not replace(state, lease_until=time.time() - 1).is_alive
+    assert not state.model_copy(update={"holder": replace_start(state.holder)}).is_alive
+    assert not state.model_copy(update={"boot": "another"}).is_alive
+    assert not state.model_copy(update={"lease_until": time.time() - 1}).is_alive
 
 
 def replace_start(identity: ProcessIdentity) -> ProcessIdentity:
@@ -107,7 +105,7 @@ def test_prune_removes_the_dead_and_leaves_the_living(home: Home, engine: HostEn
     """Directories, containers and processes of dead universes go; those of living ones stay."""
     living, dead = _create(home), _create(home)
     process = subprocess.Popen(["sleep", "60"])
-    dead.folder.update(holder=_dead(), processes=(ProcessIdentity.of(process.pid),), engine="host")
+    dead.folder.update(holder=_dead(), services=ProcessIdentity.of(process.pid), engine="host")
     labels = {LABEL_HOME: str(home.path), LABEL_USER: str(os.geteuid())}
     engine.containers = [
         Container("living", {**labels, LABEL_ID: living.state.id}),
@@ -164,10 +162,10 @@ def test_a_process_that_got_the_number_later_is_not_ended() -> None:
 
 def test_a_service_that_does_not_start_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     """What the process wrote is in the error, not only in a log."""
-    config = tmp_path / "forward.json"
+    config = tmp_path / "services.json"
     config.write_text("not json", encoding="utf-8")
     started: list[ProcessIdentity] = []
-    wait = start_process("amplifier_digital_twin.forward", config, tmp_path / "log", started.append)
+    wait = start_process("amplifier_digital_twin.services.process", config, tmp_path / "log", started.append)
     with pytest.raises(TwinError, match="Invalid JSON"):
         wait()
     assert len(started) == 1

@@ -311,6 +311,7 @@ def config_model(package: Any) -> type[Config] | None:
     return model if isinstance(model, type) and issubclass(model, Config) else None
 
 
+@cache
 def config_schema(model: type[Config]) -> dict[str, Any]:
     return model.model_json_schema()
 
@@ -349,7 +350,8 @@ def _child(schema: Mapping[str, Any], key: str | int) -> Mapping[str, Any] | Non
     if isinstance(key, int):
         found = schema.get("items")
     else:
-        found = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
+        free = next(iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties"))
+        found = schema.get("properties", {}).get(key, free)
     return found if isinstance(found, Mapping) else None
 
 
@@ -371,6 +373,9 @@ def _describe(schema: Mapping[str, Any], part: Mapping[str, Any]) -> str:
     if "enum" in part or "const" in part:
         options = part.get("enum") or [part["const"]]
         return f"one of {', '.join(map(str, options))}" if len(options) > 1 else repr(options[0])
+    items = _resolve(schema, part.get("items", {}))
+    if _EXPECTED in items:
+        return f"a list, each entry {items[_EXPECTED]}"
     return _KINDS.get(str(part.get("type")), "a value") + _range(part)
 
 

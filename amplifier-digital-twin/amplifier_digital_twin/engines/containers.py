@@ -9,10 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_digital_twin.engines.engine import Container, ContainerSpec, Engine, Probe, disk_parts
+from amplifier_digital_twin.engines.engine import (
+    ROOT_CAPABILITIES,
+    Container,
+    ContainerSpec,
+    Engine,
+    Probe,
+    disk_parts,
+    end_of,
+)
+from amplifier_digital_twin.errors import TwinError
 
-#: What `podman import` of a base may take: some hundred megabytes are written.
-_LONG: Final = 600.0
 _OPEN_FILES: Final = 65536
 _PROCESSES: Final = 4096
 #: Containers need at least this many user ids: the profile's user is one of them.
@@ -25,181 +32,134 @@ _NAMESPACE_CALLS: Final = frozenset(
 #: The flags of `clone` that make namespaces.
 _NAMESPACE_FLAGS: Final = 0x7E020000
 _ENOSYS: Final = 38
-#: What package managers need, for a profile that asks for root; every other universe has no capability at all.
-ROOT_CAPABILITIES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 
 
 class ContainerEngine(Engine):
     """What Podman and Docker have in common."""
 
-    #: Words before every command of the engine.
-    options: tuple[str, ...] = ()
+    #: Options of the sized file systems, beside their size.
+    tmpfs: str = "rw,exec,nosuid,nodev,mode=1777"
+    #: Options that make removal not wait for the container to stop by itself.
+    at_once: tuple[str, ...] = ()
 
     def has_image(self, image: str) -> bool:
-        """Return whether an image is on this machine."""
-        return self.call(*self.options, "image", "inspect", "--format", "{{.Id}}", image).returncode == 0
+        return self.call("image", "inspect", "--format", "{{.Id}}", image).returncode == 0
 
     def import_image(self, archive: Path, image: str) -> None:
-        """Make an image of a root file system in a tar archive."""
-        self.must(*self.options, "import", str(archive), image, timeout=_LONG)
+        self.must("import", str(archive), image)
 
     def create(self, spec: ContainerSpec) -> None:
-        """Create a container and start it; nothing of it stays when that fails."""
         try:
-            self.must(*self.options, *self.run_arguments(spec), timeout=300)
+            self.must(*self.run_arguments(spec))
         except BaseException:
             self.remove(spec.name)
             raise
 
     def run_arguments(self, spec: ContainerSpec) -> list[str]:
         """Return the words that run a container: no network, no capabilities, no new privileges, all limits."""
+        limits = spec.limits
         words = ["run", "--detach", f"--name={spec.name}", f"--hostname={spec.hostname}", "--pull=never"]
         words += [f"--network={'host' if spec.network == 'host' else 'none'}"]
         words += ["--cap-drop=all", "--security-opt=no-new-privileges", f"--user={spec.uid}:{spec.uid}"]
-        if spec.uid == 0:
-            words += [f"--cap-add={name}" for name in ROOT_CAPABILITIES]
-        words += self.security_options(spec)
+        words += [f"--cap-add={name}" for name in ROOT_CAPABILITIES if spec.uid == 0]
         words += [f"--ulimit=nofile={_hard(resource.RLIMIT_NOFILE, _OPEN_FILES)}"]
         words += [f"--ulimit=nproc={_hard(resource.RLIMIT_NPROC, _PROCESSES)}"]
-        limits = spec.limits
         words += [] if limits.memory is None else [f"--memory={limits.memory}", f"--memory-swap={limits.memory}"]
         words += [] if limits.pids is None else [f"--pids-limit={limits.pids}"]
         words += [] if limits.cpus is None else [f"--cpus={limits.cpus:g}"]
         if limits.disk is not None and spec.uid != 0:
-            words += [
-                f"--tmpfs={target}:{self.tmpfs_options(size)}" for target, size in disk_parts(limits.disk).items()
-            ]
-        for mount in spec.mounts:
-            words += ["--volume", f"{mount.source}:{mount.target}:ro"]
-        for key, value in spec.labels.items():
-            words += ["--label", f"{key}={value}"]
-        for key, value in spec.environment.items():
-            words += ["--env", f"{key}={value}"]
-        return [*words, *self.lifetime_options(spec), "--entrypoint=", spec.image, *spec.command]
+            words += [f"--tmpfs={target}:{self.tmpfs},size={size}" for target, size in disk_parts(limits.disk).items()]
+        words += [f"--volume={source}:{target}:ro" for target, source in spec.mounts.items()]
+        words += [f"--label={key}={value}" for key, value in spec.labels.items()]
+        return [*words, *self.own_options(spec), "--entrypoint=", spec.image, "/bin/sh", "-c", spec.script]
 
-    def tmpfs_options(self, size: int) -> str:
-        """Return the options of a sized file system in memory that everybody inside may write to."""
-        return f"rw,exec,nosuid,nodev,size={size},mode=1777"
-
-    def security_options(self, spec: ContainerSpec) -> list[str]:
-        """Return the options that filter system calls; the engine has a filter of its own."""
-        return []
-
-    def lifetime_options(self, spec: ContainerSpec) -> list[str]:
-        """Return the options that let the engine end a container in time."""
+    def own_options(self, spec: ContainerSpec) -> list[str]:
+        """Return the options that only this engine has."""
         return []
 
     def exec_argv(
-        self, container: str, uid: int, cwd: str, environment: Mapping[str, str], *, gid: int | None = None
+        self, container: str, uid: int, gid: int | None = None, cwd: str = "/", environment: Mapping[str, str] = {}
     ) -> list[str]:
-        """Return the command that runs, with stdin, what is appended to it in a container."""
-        variables = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
-        options = ["--interactive", f"--user={uid}:{uid if gid is None else gid}", f"--workdir={cwd}", *variables]
-        return [self.executable(), *self.options, "exec", *options, container]
+        variables = [f"--env={name}={value}" for name, value in environment.items()]
+        words = [
+            "exec",
+            "--interactive",
+            f"--user={uid}:{uid if gid is None else gid}",
+            f"--workdir={cwd}",
+            *variables,
+            container,
+        ]
+        return [self.executable(), *self.options, *words]
 
     def init_pid(self, container: str) -> int | None:
-        """Return the host's number of the container's first process; None when it does not run."""
-        result = self.call(*self.options, "container", "inspect", "--format", "{{.State.Pid}}", container)
-        text = result.stdout.decode("ascii", "replace").strip()
-        return int(text) if result.returncode == 0 and text.isdigit() and int(text) > 0 else None
+        result = self.call("container", "inspect", "--format", "{{.State.Pid}}", container)
+        return int(result.stdout) or None if result.returncode == 0 else None
 
     def commit(self, container: str, image: str) -> None:
-        """Keep a container's root file system as an image."""
-        self.must(*self.options, "commit", "--pause=true", container, image, timeout=_LONG)
+        self.must("commit", "--pause=true", container, image)
 
     def find(self, labels: Mapping[str, str]) -> list[Container]:
-        """Return the containers that have all these labels, running or not."""
         filters = [f"--filter=label={key}" + (f"={value}" if value else "") for key, value in labels.items()]
-        names = self.must(*self.options, "ps", "--all", "--no-trunc", "--quiet", *filters).split()
-        if not names:
-            return []
+        names = self.must("ps", "--all", "--no-trunc", "--quiet", *filters).split()
         # A container that ends meanwhile fails the whole command, and is none to be found.
-        result = self.call(*self.options, "container", "inspect", *names)
-        try:
-            found: list[dict[str, Any]] = json.loads(result.stdout)
-        except ValueError:
-            raise self.failure(("inspect",), result) from None
+        result = self.call("container", "inspect", *names) if names else None
+        found: list[dict[str, Any]] = json.loads(result.stdout) if result is not None else []
         return [Container(item["Name"].lstrip("/"), item["Config"].get("Labels") or {}) for item in found]
 
     def remove(self, container: str) -> None:
-        """End and remove a container; one that is gone is no error."""
-        result = self.call(*self.options, "rm", "--force", "--volumes", *self.stop_options(), container)
+        result = self.call("rm", "--force", "--volumes", *self.at_once, container)
         words = result.stderr.decode("utf-8", "replace").lower()
         if result.returncode != 0 and "no such container" not in words and "no container with" not in words:
-            raise self.failure(("rm",), result)
-
-    def stop_options(self) -> list[str]:
-        """Return the options that make removal not wait for the container to stop by itself."""
-        return []
-
-    def images(self, prefix: str) -> list[str]:
-        """Return the names of images that start with a prefix."""
-        names = self.must(*self.options, "images", "--format", "{{.Repository}}:{{.Tag}}").split()
-        return [name for name in names if name.removeprefix("localhost/").startswith(prefix)]
+            raise self.failure("rm", result)
 
     def remove_image(self, image: str) -> None:
-        """Remove an image; one that is gone is no error."""
-        result = self.call(*self.options, "rmi", "--force", image)
+        result = self.call("rmi", "--force", image)
         if result.returncode != 0 and self.has_image(image):
-            raise self.failure(("rmi",), result)
+            raise self.failure("rmi", result)
 
 
 class Podman(ContainerEngine):
     """Podman: no daemon, root or an ordinary user."""
 
-    name = program = "podman"
+    name = "podman"
+    #: Podman would copy what the image has there, and give it the mode of the directory in the image.
+    tmpfs = f"{ContainerEngine.tmpfs},notmpcopyup,U"
+    at_once = ("--time=0",)
 
     def __init__(self) -> None:
-        self.options = () if os.geteuid() == 0 else ("--storage-driver=overlay",)
-        self.options += ("--log-level=error",)
-        if (unified := Path("/sys/fs/cgroup/cgroup.controllers")) and not unified.exists():
+        self.options = ("--log-level=error",)
+        self.options += () if os.geteuid() == 0 else ("--storage-driver=overlay",)
+        if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
             # crun fails on hybrid cgroups, and there may be no systemd to ask for one.
             self.options += ("--runtime=runc", "--cgroup-manager=cgroupfs")
 
-    def tmpfs_options(self, size: int) -> str:
-        """Return the options of a sized file system that belongs to the container's user.
+    def own_options(self, spec: ContainerSpec) -> list[str]:
+        """Return the lifetime, no view of the host's devices, and a filter of system calls.
 
-        Podman would copy what the image has there, and give it the mode of the directory in the image.
+        Podman's own filter lets everybody make namespaces.
         """
-        return super().tmpfs_options(size) + ",notmpcopyup,U"
-
-    def lifetime_options(self, spec: ContainerSpec) -> list[str]:
-        """Return the options that let podman end a container in time."""
-        return [f"--timeout={max(1, int(spec.lifetime))}"]
-
-    def stop_options(self) -> list[str]:
-        """Return the options that make removal not wait for the container to stop by itself."""
-        return ["--time=0"]
-
-    def security_options(self, spec: ContainerSpec) -> list[str]:
-        """Return the options that filter system calls: podman's own filter lets everybody make namespaces."""
-        # The host's devices are not a universe's business.
-        options = ["--security-opt=mask=/sys"]
-        if not _SECCOMP.is_file():
-            return options
-        path = spec.folder / "seccomp.json"
-        path.write_text(json.dumps(without_namespaces(json.loads(_SECCOMP.read_bytes()))), encoding="utf-8")
-        return [*options, f"--security-opt=seccomp={path}"]
+        options = [f"--timeout={max(1, int(spec.lifetime))}", "--security-opt=mask=/sys"]
+        if _SECCOMP.is_file():
+            path = spec.folder / "seccomp.json"
+            path.write_text(json.dumps(without_namespaces(json.loads(_SECCOMP.read_bytes()))), encoding="utf-8")
+            options.append(f"--security-opt=seccomp={path}")
+        return options
 
     def probe(self) -> Probe:
-        """Ask podman about itself, as it would make containers."""
-        remedy = "install it: `apt install podman runc uidmap`, or `make system` in this repository"
-        if not _installed(self):
-            return Probe(False, "podman is not installed", remedy)
-        result = self.call(*self.options, "info", "--format", "json", timeout=60)
+        try:
+            result = self.call("info", "--format", "json")
+        except TwinError as error:
+            return Probe(False, error.message, "install it: `apt install podman runc uidmap`, or `make system`")
         if result.returncode != 0:
-            words = result.stderr.decode("utf-8", "replace").strip()[-500:]
-            return Probe(False, f"podman does not work here: {words}", _rootless_remedy())
+            return Probe(False, f"podman does not work here: {end_of(result.stderr, 500)}", _rootless_remedy())
         host = json.loads(result.stdout)["host"]
-        controllers = host.get("cgroupControllers") or []
-        is_rootless = bool(host["security"]["rootless"])
-        features = {"rootless": "yes" if is_rootless else "no: this is root"}
+        is_rootless, version = bool(host["security"]["rootless"]), host["cgroupVersion"]
+        features = {"rootless": "yes" if is_rootless else "no: this is root", "disk": "yes"}
         for limit, controller in (("memory", "memory"), ("pids", "pids"), ("cpus", "cpu")):
-            is_held = controller in controllers and not (is_rootless and host["cgroupVersion"] == "v1")
-            why = f"no: this user cannot use the cgroup controller {controller!r} (cgroup {host['cgroupVersion']})"
-            features[limit] = "yes" if is_held else why
+            holds = controller in (host.get("cgroupControllers") or []) and not (is_rootless and version == "v1")
+            why = f"no: this user cannot use the cgroup controller {controller!r} (cgroup {version})"
+            features[limit] = "yes" if holds else why
         features["seccomp"] = "yes" if host["security"]["seccompEnabled"] else "no: podman was built without"
-        features["disk"] = "yes"
         ids = sum(int(part["size"]) for part in host["idMappings"]["uidmap"] or ())
         if is_rootless and ids <= _USER_IDS:
             reason = f"this user has no subordinate ids, so that a container has {ids} user ids only"
@@ -210,18 +170,16 @@ class Podman(ContainerEngine):
 class Docker(ContainerEngine):
     """Docker, whose daemon runs as root."""
 
-    name = program = "docker"
+    name = "docker"
 
     def probe(self) -> Probe:
-        """Ask the daemon about itself."""
-        if not _installed(self):
-            return Probe(False, "docker is not installed", "install it, or use podman")
-        result = self.call(*self.options, "info", "--format", "{{json .}}", timeout=30)
-        said = result.stdout.decode("utf-8", "replace")
-        info = json.loads(said) if said.startswith("{") else {}
-        if result.returncode != 0 or info.get("ServerErrors") or not info.get("ServerVersion"):
-            words = result.stderr.decode("utf-8", "replace").strip() or " ".join(info.get("ServerErrors") or [])
-            return Probe(False, f"docker does not answer: {words[-500:]}", "start its daemon, or use podman")
+        try:
+            result = self.call("info", "--format", "{{json .}}")
+        except TwinError as error:
+            return Probe(False, error.message, "install it, or use podman")
+        info = json.loads(result.stdout) if result.stdout.startswith(b"{") else {}
+        if result.returncode != 0 or not info.get("ServerVersion"):
+            return Probe(False, f"docker does not answer: {end_of(result.stderr, 500)}", "start its daemon")
         features = {
             name: "yes" if info.get(key) else f"no: the daemon reports {key} as missing"
             for name, key in (("memory", "MemoryLimit"), ("pids", "PidsLimit"), ("cpus", "CpuCfsQuota"))
@@ -244,16 +202,6 @@ def without_namespaces(filters: dict[str, Any]) -> dict[str, Any]:
     # Its flags are in memory, where a filter cannot look: callers fall back to `clone`.
     rules.append({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS})
     return {**filters, "syscalls": rules}
-
-
-def _installed(engine: Engine) -> bool:
-    from amplifier_digital_twin.errors import TwinError
-
-    try:
-        engine.executable()
-    except TwinError:
-        return False
-    return True
 
 
 def _rootless_remedy() -> str:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
-import selectors
-import shlex
+import sys
 import time
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Limits, NetworkMode
-from amplifier_kit.guard.processes.launch import PIPE, CommandResult, memory_file, open_process, run_program
+from amplifier_kit.guard.processes.launch import (
+    PIPE,
+    CommandResult,
+    CommandTimeoutError,
+    memory_file,
+    open_process,
+    run_program,
+)
 from amplifier_kit.guard.processes.programs import find_program
 
 #: Every label starts with this; nothing without `LABEL_ID` is ever touched.
@@ -25,12 +31,11 @@ LABEL: Final = "amplifier.digital-twin"
 LABEL_ID: Final = f"{LABEL}.id"
 LABEL_HOME: Final = f"{LABEL}.home"
 LABEL_USER: Final = f"{LABEL}.user"
-LABEL_OWNER: Final = f"{LABEL}.owner"
-LABEL_BOOT: Final = f"{LABEL}.boot"
-LABEL_LEASE: Final = f"{LABEL}.lease"
 
 #: Bytes of each stream that are kept of a command.
 OUTPUT_LIMIT: Final = 16 * 1024 * 1024
+#: What package managers need, for a profile that asks for root; every other universe has no capability at all.
+ROOT_CAPABILITIES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 #: Marks the processes of one command inside, so that they can be found and killed.
 _MARK: Final = "AMPLIFIER_TWIN_COMMAND"
 #: `timeout` and container engines use these.
@@ -51,14 +56,6 @@ _KILL: Final = (
 
 
 @dataclass(frozen=True)
-class Mount:
-    """A file or directory of the host that is seen inside, read-only."""
-
-    source: Path
-    target: str
-
-
-@dataclass(frozen=True)
 class ContainerSpec:
     """A container to be: everything it may see and use."""
 
@@ -73,10 +70,10 @@ class ContainerSpec:
     lifetime: float
     #: A private directory of the host for files that the engine wants.
     folder: Path
-    #: The first process; the container lives as long as it does.
-    command: Sequence[str]
-    mounts: Sequence[Mount] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    #: The script of the first process; the container lives as long as it does.
+    script: str
+    #: Where files and directories of the host are seen inside, read-only.
+    mounts: Mapping[str, Path]
 
 
 class Container(NamedTuple):
@@ -97,7 +94,7 @@ class Probe(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """How a command inside ended; a negative exit code is impossible, 128 + N means signal N."""
+    """How a command inside ended; 128 + N means signal N."""
 
     exit_code: int
     stdout: bytes
@@ -111,8 +108,8 @@ class Command(NamedTuple):
 
     argv: Sequence[str]
     uid: int
-    cwd: str
-    environment: Mapping[str, str]
+    cwd: str = "/"
+    environment: Mapping[str, str] = {}
     #: By name and value; neither files of the engine nor argv ever hold the values.
     secrets: Mapping[str, str] = {}
     timeout: float = 300.0
@@ -124,13 +121,17 @@ def disk_parts(disk: int) -> dict[str, int]:
     return {"/home": disk - disk // 4, "/tmp": disk // 4}
 
 
+def end_of(output: bytes, size: int = 2000) -> str:
+    """Return the end of some output as text, where the reason of a failure stands."""
+    return output[-size:].decode("utf-8", "replace").strip()
+
+
 class Engine(ABC):
     """One container engine; every method that changes something raises TwinError when the engine refuses."""
 
     name: str
-    program: str
-
-    # -- what each engine does in its own way --
+    #: Words before every command of the engine.
+    options: tuple[str, ...] = ()
 
     @abstractmethod
     def probe(self) -> Probe:
@@ -146,11 +147,11 @@ class Engine(ABC):
 
     @abstractmethod
     def create(self, spec: ContainerSpec) -> None:
-        """Create a container and start it."""
+        """Create a container and start it; nothing of it stays when that fails."""
 
     @abstractmethod
     def exec_argv(
-        self, container: str, uid: int, cwd: str, environment: Mapping[str, str], *, gid: int | None = None
+        self, container: str, uid: int, gid: int | None = None, cwd: str = "/", environment: Mapping[str, str] = {}
     ) -> list[str]:
         """Return the command that runs, with stdin, what is appended to it in a container."""
 
@@ -164,233 +165,135 @@ class Engine(ABC):
 
     @abstractmethod
     def find(self, labels: Mapping[str, str]) -> list[Container]:
-        """Return the containers that have all these labels, running or not."""
+        """Return the containers that have all these labels (an empty value means any), running or not."""
 
     @abstractmethod
     def remove(self, container: str) -> None:
         """End and remove a container; one that is gone is no error."""
 
     @abstractmethod
-    def images(self, prefix: str) -> list[str]:
-        """Return the names of images that start with a prefix."""
-
-    @abstractmethod
     def remove_image(self, image: str) -> None:
         """Remove an image; one that is gone is no error."""
 
-    # -- what is the same for all --
+    # -- the engine's program --
 
     def executable(self) -> str:
         """Return the path of the engine's program; raise TwinError when it is not installed."""
-        found = find_program(self.program, os.environ.get("PATH"))
+        found = find_program(self.name, os.environ.get("PATH"))
         if found is None:
-            raise TwinError(
-                "engine_missing", f"{self.program} is not installed", f"install it (Debian: apt install {self.program})"
-            )
+            remedy = f"install it (Debian: apt install {self.name}), or `make system` in this repository"
+            raise TwinError("engine_missing", f"{self.name} is not installed", remedy)
         return found
 
     def call(self, *words: str, timeout: float = 120.0, data: bytes | None = None) -> CommandResult:
         """Run the engine's program; any exit code is a result. Raises TwinError when it hangs or cannot start."""
-        from amplifier_kit.guard.processes.launch import CommandTimeoutError
-
+        argv = [self.executable(), *self.options, *words]
         try:
             return run_program(
-                [self.executable(), *words],
-                timeout=timeout,
-                environment=os.environ,
-                is_split=True,
-                data=data,
-                limit=OUTPUT_LIMIT,
+                argv, timeout=timeout, environment=os.environ, is_split=True, data=data, limit=OUTPUT_LIMIT
             )
-        except CommandTimeoutError as error:
-            raise TwinError(
-                "engine_failed",
-                f"{self.program} {words[0]} was not done after {timeout:g} s",
-                f"see whether {self.program} works by itself: {self.program} ps",
-            ) from error
-        except OSError as error:
-            raise TwinError(
-                "engine_failed", f"{self.program}: {error}", "see `amplifier-digital-twin doctor`"
-            ) from error
+        except (CommandTimeoutError, OSError) as error:
+            remedy = f"see whether {self.name} works by itself: `{self.name} ps`"
+            raise TwinError("engine_failed", f"{self.name} {words[0]}: {error}", remedy) from error
 
-    def must(self, *words: str, timeout: float = 120.0, data: bytes | None = None) -> str:
+    def must(self, *words: str, timeout: float = 600.0, data: bytes | None = None) -> str:
         """Run the engine's program and return its output; raise TwinError, with its last words, when it fails."""
         result = self.call(*words, timeout=timeout, data=data)
         if result.returncode != 0:
-            raise self.failure(words, result)
+            raise self.failure(words[0], result)
         return result.stdout.decode("utf-8", "replace").strip()
 
-    def failure(self, words: Sequence[str], result: CommandResult) -> TwinError:
+    def failure(self, verb: str, result: CommandResult) -> TwinError:
         """Return the error of a command of the engine."""
-        said = result.stderr.decode("utf-8", "replace").strip() or result.output.strip()
-        verb = next((word for word in words if not word.startswith("-") and "/" not in word), "")
-        return TwinError(
-            "engine_failed",
-            f"{self.program} {verb}: {said[-1500:]}",
-            "`amplifier-digital-twin doctor` shows what this machine can do",
-        )
+        said = end_of(result.stderr) or end_of(result.stdout)
+        remedy = "`amplifier-digital-twin doctor` shows what this machine can do"
+        return TwinError("engine_failed", f"{self.name} {verb}: {said}", remedy)
 
-    def run(self, container: str, command: Command, output: Callable[[str, bytes], None] | None = None) -> Finished:
-        """Run a command inside to its end; `output` gets chunks as they come. When interrupted, the command is killed.
+    # -- commands inside --
+
+    def run(self, container: str, command: Command, *, is_streamed: bool = False) -> Finished:
+        """Run a command inside to its end; `is_streamed` passes its output through. When interrupted, it is killed.
 
         Raises TwinError `twin_gone` when the container does not run.
         """
-        mark = f"{_MARK}={secrets.token_hex(8)}"
-        argv = self._inside(container, command, mark)
+        mark = secrets.token_hex(8)
+        argv, data = self.command_line(container, command, mark)
         begin = time.monotonic()
-        stdin = memory_file(_input(command))
         try:
-            process = open_process(argv, environment=os.environ, stdin=stdin, stdout=PIPE, stderr=PIPE)
-        finally:
-            os.close(stdin)
-        kept = {"stdout": bytearray(), "stderr": bytearray()}
-        try:
-            if not _collect(process, begin + command.timeout + _GRACE, kept, output):
-                self._kill(container, command, mark, process)
-            code = process.returncode if process.returncode is not None else TIMED_OUT
+            run = _stream if is_streamed else _capture
+            result = run(argv, data, command.timeout + _GRACE)
+        except CommandTimeoutError as error:
+            self._kill(container, command.uid, mark)
+            result = CommandResult(TIMED_OUT, error.output.encode(), error.stderr)
         except BaseException:
-            self._kill(container, command, mark, process)
+            self._kill(container, command.uid, mark)
             raise
-        finally:
-            with process:
-                pass  # closes its streams
         seconds = time.monotonic() - begin
-        stderr = bytes(kept["stderr"])
-        is_timed_out = code in (TIMED_OUT, _KILLED, -9) and seconds >= command.timeout
+        code = result.returncode
         if code in (125, 126, 127, 255) and self.init_pid(container) is None:
-            words = stderr.decode("utf-8", "replace").strip()[-500:]
-            remedy = "it was ended or reached its lifetime: launch it again"
-            raise TwinError("twin_gone", f"the container {container} does not run: {words}", remedy)
-        return Finished(code, bytes(kept["stdout"]), stderr, is_timed_out, seconds)
+            said = f"the container {container} does not run: {end_of(result.stderr, 500)}"
+            raise TwinError("twin_gone", said, "it was ended or reached its lifetime: launch it again")
+        is_timed_out = code in (TIMED_OUT, _KILLED, -9) and seconds >= command.timeout
+        return Finished(code, result.stdout, result.stderr, is_timed_out, seconds)
 
-    def _kill(self, container: str, command: Command, mark: str, process: Any) -> None:
+    def command_line(self, container: str, command: Command, mark: str) -> tuple[list[str], bytes]:
+        """Return the words that run a command inside, and what they get on standard input."""
+        prefix = self.exec_argv(container, command.uid, None, command.cwd, {**command.environment, _MARK: mark})
+        argv = [*prefix, "timeout", "-k", "5", f"{command.timeout:g}", *command.argv]
+        if not command.secrets:
+            return argv, command.stdin
+        argv[len(prefix) : len(prefix)] = ["/bin/sh", "-c", _WITH_SECRETS, "sh"]
+        lines = [f"{name}={b64encode(os.fsencode(value)).decode()}\n" for name, value in command.secrets.items()]
+        return argv, "".join([*lines, "\n"]).encode() + command.stdin
+
+    def _kill(self, container: str, uid: int, mark: str) -> None:
         """Kill a command inside with everything it started: the end of the engine's client does not end it."""
-        process.kill()
-        process.wait()
-        argv = [*self.exec_argv(container, command.uid, "/", {}), "/bin/sh", "-c", _KILL, mark]
+        argv = [*self.exec_argv(container, uid), "/bin/sh", "-c", _KILL, f"{_MARK}={mark}"]
         run_program(argv, timeout=20, environment=os.environ)
-
-    def _inside(self, container: str, command: Command, mark: str) -> list[str]:
-        name, _, value = mark.partition("=")
-        prefix = self.exec_argv(container, command.uid, command.cwd, {**command.environment, name: value})
-        argv = ["timeout", "-k", "5", f"{command.timeout:g}", *command.argv]
-        return [*prefix, *(["/bin/sh", "-c", _WITH_SECRETS, "sh"] if command.secrets else []), *argv]
 
     def copy_in(self, container: str, archive: IO[bytes], uid: int, gid: int, target: str) -> None:
         """Unpack a tar archive in a directory inside, as a user; raises TwinError."""
-        argv = [*self.exec_argv(container, uid, "/", {}, gid=gid), "tar", "-C", target, "-xf", "-"]
-        process = open_process(argv, environment=os.environ, stdin=archive, stderr=PIPE)
-        with process:
+        argv = [*self.exec_argv(container, uid, gid), "tar", "-C", target, "-xf", "-"]
+        with open_process(argv, environment=os.environ, stdin=archive, stderr=PIPE) as process:
             _, words = process.communicate()
         if process.returncode != 0:
-            said = words.decode("utf-8", "replace").strip()[-500:]
-            raise TwinError("transfer_failed", f"{target}: {said}", "name a directory that the user may write to")
+            remedy = "name a directory that the user may write to"
+            raise TwinError("transfer_failed", f"{target}: {end_of(words, 500)}", remedy)
 
     def copy_out(self, container: str, script: str, uid: int, archive: IO[bytes], limit: int) -> None:
         """Write the tar archive that a shell script inside prints; raise TwinError for more than `limit` bytes."""
-        argv = [*self.exec_argv(container, uid, "/", {}), "/bin/sh", "-c", script]
-        process = open_process(argv, environment=os.environ, stdout=PIPE, stderr=PIPE)
-        assert process.stdout is not None
+        argv = [*self.exec_argv(container, uid), "/bin/sh", "-c", script]
         size = 0
-        try:
-            while data := process.stdout.read(1024 * 1024):
-                size += len(data)
-                if size > limit:
-                    raise TwinError("too_large", f"more than {limit:,} bytes", "name less, or a smaller directory")
-                archive.write(data)
-            assert process.stderr is not None
-            words = process.stderr.read()
-            process.wait()
-        finally:
-            if process.poll() is None:
-                process.kill()
-            with process:
-                pass  # waits for it, and closes its streams
-        if process.returncode != 0:
-            said = words.decode("utf-8", "replace").strip()[-500:] or f"exit code {process.returncode}"
+
+        def write(data: bytes) -> bool:
+            nonlocal size
+            size += len(data)
+            archive.write(data if size <= limit else b"")
+            return size > limit
+
+        result = run_program(argv, timeout=600, environment=os.environ, is_split=True, on_stdout=write)
+        if size > limit:
+            raise TwinError("too_large", f"more than {limit:,} bytes", "name less, or a smaller directory")
+        if result.returncode != 0:
+            said = end_of(result.stderr, 500) or f"exit code {result.returncode}"
             raise TwinError("transfer_failed", said, "see whether the path exists and the user may read it")
 
 
-def tar_script(patterns: Sequence[str], home: str) -> str:
-    """Return the shell script that prints a tar archive of everything that glob patterns find.
-
-    `find` lets `*` match `/`, so more may come out than a pattern means: callers compare names with `matches`.
-    """
-    lines = []
-    for pattern in patterns:
-        full = absolute(pattern, home)
-        fixed = full.split("*", 1)[0]
-        if fixed == full:
-            lines.append(f"if test -e {shlex.quote(full)} || test -L {shlex.quote(full)}; then")
-            lines.append(f"  printf '%s\\0' {shlex.quote(full)}; fi")
-        else:
-            wanted = " -o ".join(f"-path {shlex.quote(each)}" for each in _find_patterns(full))
-            lines.append(f"find {shlex.quote(fixed.rsplit('/', 1)[0] or '/')} \\( {wanted} \\) -print0")
-    listing = "\n".join(lines)
-    return f"cd / && {{ {listing}\n}} 2>/dev/null | tar --null --verbatim-files-from --ignore-failed-read -cf - -T -"
+def _capture(argv: Sequence[str], data: bytes, timeout: float) -> CommandResult:
+    return run_program(argv, timeout=timeout, environment=os.environ, data=data, is_split=True, limit=OUTPUT_LIMIT)
 
 
-def absolute(path: str, home: str) -> str:
-    """Return a path inside with `~` as the user's home."""
-    return home + path[1:] if path == "~" or path.startswith("~/") else path
+def _stream(argv: Sequence[str], data: bytes, timeout: float) -> CommandResult:
+    """Run a command whose output is our own."""
+    import subprocess
 
-
-def matches(pattern: str, path: str) -> bool:
-    """Return whether a glob means a path, or a directory above it: `*` stays within a name, `**` does not."""
-    parts = []
-    for part in pattern.rstrip("/").split("/"):
-        inner = re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-        parts.append("(?:.+/)?" if part == "**" else f"{inner}/")
-    return re.fullmatch("".join(parts).removesuffix("/") + "(?:/.*)?", path, re.DOTALL) is not None
-
-
-def _find_patterns(pattern: str) -> list[str]:
-    """Return what `find -path` must match for a glob: `/**/` also means no directory at all."""
-    first, separator, rest = pattern.partition("/**/")
-    return [pattern] if not separator else [f"{first}/*/{rest}", *_find_patterns(f"{first}/{rest}")]
-
-
-def _input(command: Command) -> bytes:
-    """Return what a command gets on its standard input: its secrets, and then its own input."""
-    lines = [f"{name}={b64encode(os.fsencode(value)).decode()}" for name, value in command.secrets.items()]
-    return ("\n".join([*lines, "", ""]).encode() if lines else b"") + command.stdin
-
-
-def _collect(
-    process: Any, deadline: float, kept: Mapping[str, bytearray], output: Callable[[str, bytes], None] | None
-) -> bool:
-    """Read until a process ends, whoever else has its streams open; return whether it ended before the deadline."""
-
-    def read(name: str, number: int) -> bool:
+    with ExitStack() as stack:
+        stdin = memory_file(data)
+        stack.callback(os.close, stdin)
+        sys.stdout.flush()
+        process = stack.enter_context(open_process(argv, environment=os.environ, stdin=stdin, stdout=1, stderr=2))
+        stack.callback(process.kill)
         try:
-            data = os.read(number, 65536)
-        except BlockingIOError:
-            return False
-        if data and output is not None:
-            output(name, data)
-        elif data:
-            kept[name].extend(data)
-            if len(kept[name]) > 2 * OUTPUT_LIMIT:
-                del kept[name][:-OUTPUT_LIMIT]
-        return bool(data)
-
-    ended = os.pidfd_open(process.pid)
-    streams = {"stdout": process.stdout.fileno(), "stderr": process.stderr.fileno()}
-    try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(ended, selectors.EVENT_READ, "")
-            for name, number in streams.items():
-                os.set_blocking(number, False)
-                selector.register(number, selectors.EVENT_READ, name)
-            while (left := deadline - time.monotonic()) > 0:
-                for key, _ in selector.select(left):
-                    if key.data and not read(key.data, key.fd):
-                        selector.unregister(key.fd)
-                if process.poll() is not None:
-                    for name, number in streams.items():
-                        while read(name, number):
-                            pass
-                    return True
-    finally:
-        os.close(ended)
-    return False
+            return CommandResult(process.wait(timeout), b"")
+        except subprocess.TimeoutExpired:
+            raise CommandTimeoutError(argv[0], timeout, "") from None

@@ -11,11 +11,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_digital_twin.engines.containers import ROOT_CAPABILITIES
-from amplifier_digital_twin.engines.engine import Container, ContainerSpec, Engine, Probe, disk_parts
+from amplifier_digital_twin.engines.engine import (
+    ROOT_CAPABILITIES,
+    Container,
+    ContainerSpec,
+    Engine,
+    Probe,
+    disk_parts,
+    end_of,
+)
 from amplifier_digital_twin.errors import TwinError
 
-_LONG: Final = 600.0
 #: The first process: a line of the container's config cannot hold the words of a command.
 _FIRST: Final = "/.amplifier-twin"
 
@@ -23,16 +29,14 @@ _FIRST: Final = "/.amplifier-twin"
 class Incus(Engine):
     """Incus, by its command line, on this machine."""
 
-    name = program = "incus"
+    name = "incus"
 
     def probe(self) -> Probe:
-        """Ask the daemon."""
         try:
-            self.executable()
-            answer = self.call("query", "/1.0", timeout=30)
+            answer = self.call("query", "/1.0")
             if answer.returncode != 0:
-                words = answer.stderr.decode("utf-8", "replace").strip()[-500:]
-                return Probe(False, f"no incus daemon answers: {words}", "start it: `systemctl start incus`")
+                reason = f"no incus daemon answers: {end_of(answer.stderr, 500)}"
+                return Probe(False, reason, "start it: `systemctl start incus`")
             if not json.loads(self.must("storage", "list", "--format", "json")):
                 return Probe(False, "incus has no storage pool", "run `incus admin init --minimal` once")
         except TwinError as error:
@@ -40,7 +44,6 @@ class Incus(Engine):
         return Probe(True, features=dict.fromkeys(("memory", "pids", "cpus", "disk", "seccomp"), "yes"))
 
     def has_image(self, image: str) -> bool:
-        """Return whether an image is there."""
         return _alias(image) in self._aliases()
 
     def import_image(self, archive: Path, image: str) -> None:
@@ -52,18 +55,18 @@ class Incus(Engine):
                 entry = tarfile.TarInfo("metadata.yaml")
                 entry.size = len(text)
                 description.addfile(entry, BytesIO(text))
-            self.must("image", "import", str(metadata), str(archive), "--alias", _alias(image), timeout=_LONG)
+            self.must("image", "import", str(metadata), str(archive), "--alias", _alias(image))
 
     def create(self, spec: ContainerSpec) -> None:
         """Create a container, put its first program in it, and start it; nothing of it stays when that fails."""
         try:
-            self.must(*self.init_arguments(spec), timeout=_LONG)
-            script = "#!/bin/sh\n" + spec.command[-1]
+            self.must(*self.init_arguments(spec))
+            script = f"#!/bin/sh\n{spec.script}"
             self.must("file", "push", "-", f"{spec.name}{_FIRST}", "--mode", "0755", data=script.encode())
-            for index, mount in enumerate(spec.mounts):
-                device = ["disk", f"source={mount.source}", f"path={mount.target}", "readonly=true"]
+            for index, (target, source) in enumerate(spec.mounts.items()):
+                device = ["disk", f"source={source}", f"path={target}", "readonly=true"]
                 self.must("config", "device", "add", spec.name, f"mount{index}", *device)
-            self.must("start", spec.name, timeout=_LONG)
+            self.must("start", spec.name)
         except BaseException:
             self.remove(spec.name)
             raise
@@ -81,7 +84,6 @@ class Incus(Engine):
             ]
         config = {f"user.{key}": value for key, value in spec.labels.items()}
         config |= {"security.guestapi": "false", "raw.lxc": "\n".join([*lines, ""])}
-        config |= {f"environment.{key}": value for key, value in spec.environment.items()}
         config |= {} if limits.memory is None else {"limits.memory": f"{limits.memory}B", "limits.memory.swap": "false"}
         config |= {} if limits.pids is None else {"limits.processes": str(limits.pids)}
         config |= {} if limits.cpus is None else {"limits.cpu.allowance": f"{max(1, round(limits.cpus * 100))}ms/100ms"}
@@ -89,15 +91,13 @@ class Incus(Engine):
         return [*words, *(word for key, value in config.items() for word in ("--config", f"{key}={value}"))]
 
     def exec_argv(
-        self, container: str, uid: int, cwd: str, environment: Mapping[str, str], *, gid: int | None = None
+        self, container: str, uid: int, gid: int | None = None, cwd: str = "/", environment: Mapping[str, str] = {}
     ) -> list[str]:
-        """Return the command that runs, with stdin, what is appended to it in a container."""
         variables = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
         who = ["--user", str(uid), "--group", str(uid if gid is None else gid), "--cwd", cwd]
         return [self.executable(), "exec", container, "--force-noninteractive", *who, *variables, "--"]
 
     def init_pid(self, container: str) -> int | None:
-        """Return the host's number of the container's first process; None when it does not run."""
         answer = self.call("query", f"/1.0/instances/{container}/state")
         if answer.returncode != 0:
             return None
@@ -106,15 +106,14 @@ class Incus(Engine):
 
     def commit(self, container: str, image: str) -> None:
         """Keep a container's root file system as an image, from a snapshot: a running one cannot be published."""
-        self.must("snapshot", "create", container, "amplifier", "--reuse", timeout=_LONG)
+        self.must("snapshot", "create", container, "amplifier", "--reuse")
         try:
             words = ["--alias", _alias(image), "--reuse", "--compression", "none"]
-            self.must("publish", f"{container}/amplifier", *words, timeout=_LONG)
+            self.must("publish", f"{container}/amplifier", *words)
         finally:
             self.must("snapshot", "delete", container, "amplifier")
 
     def find(self, labels: Mapping[str, str]) -> list[Container]:
-        """Return the containers that have all these labels, running or not."""
         found: list[dict[str, Any]] = json.loads(self.must("list", "--format", "json"))
         containers = []
         for item in found:
@@ -125,17 +124,11 @@ class Incus(Engine):
         return containers
 
     def remove(self, container: str) -> None:
-        """End and remove a container; one that is gone is no error."""
         result = self.call("delete", "--force", container)
         if result.returncode != 0 and "not found" not in result.stderr.decode("utf-8", "replace").lower():
-            raise self.failure(("delete",), result)
-
-    def images(self, prefix: str) -> list[str]:
-        """Return the names of images that start with a prefix."""
-        return [name for name in self._aliases() if name.startswith(_alias(prefix))]
+            raise self.failure("delete", result)
 
     def remove_image(self, image: str) -> None:
-        """Remove an image; one that is gone is no error."""
         if self.has_image(image):
             self.must("image", "delete", _alias(image))
 

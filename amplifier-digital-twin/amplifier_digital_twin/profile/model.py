@@ -1,60 +1,235 @@
-"""A profile: every key of version 1, what its value must be, and what the rest of the program reads.
+"""A profile: every key of version 1, what its value must be, and what must fit together.
 
-Files are read by `profile.load`, which fills in variables and reports everything that is wrong with file and line.
+The models are configs of the kit, which names key, value and what was expected; `load.py` adds file and line.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from packaging.utils import canonicalize_name
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    PlainValidator,
+    Strict,
+    model_validator,
+)
 
-from amplifier_digital_twin.profile import values
-from amplifier_digital_twin.profile.values import Listed, OneOrMany
+from amplifier_kit.config import Config, Text, expects
 
 NetworkMode = Literal["none", "gateway", "host"]
+Keys = tuple[str | int, ...]
+T = TypeVar("T")
+
+#: Where relative paths of the host start while a profile is read: the folder of its file.
+FOLDER: Final[ContextVar[Path]] = ContextVar("folder of the profile", default=Path("/"))
+
+# -- values --
+
+_UNITS: Final = {"": 1.0, "k": 1024.0, "m": 1024.0**2, "g": 1024.0**3, "t": 1024.0**4}
+_SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 
 
-class Model(BaseModel):
+def _quantity(text: str, units: Mapping[str, float]) -> float:
+    """Return the number that a text with a unit means; raises ValueError."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", text.strip().lower(), re.ASCII)
+    if found is None or found[2] not in units:
+        raise ValueError(f"{text!r} is not a number with one of the units {', '.join(filter(None, units))}")
+    return float(found[1]) * units[found[2]]
+
+
+def parse_duration(text: str) -> float:
+    """Return seconds for `90`, `20m` or `500ms`; raises ValueError."""
+    return _quantity(text, _SECONDS)
+
+
+def parse_size(text: str) -> int:
+    """Return bytes for `512`, `2g` or `4GiB`, in units of 1024; raises ValueError."""
+    return int(_quantity(re.sub(r"(?i)i?b\s*$", "", text), _UNITS))
+
+
+def _text_as(parse: Callable[[str], float]) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        try:
+            return parse(value) if isinstance(value, str) else value
+        except ValueError:
+            return value  # refused by the type, in its words
+
+    return read
+
+
+def _host_path(value: Any) -> Path:
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
+        raise ValueError("not a path")
+    # Links are kept: a wheel's own name says what it is.
+    return Path(os.path.abspath(FOLDER.get() / os.path.expanduser(value)))
+
+
+def _permissions(value: Any) -> int:
+    if not isinstance(value, str) or re.fullmatch(r"(0o?)?[0-7]{3,4}", value) is None:
+        raise ValueError("not permissions")
+    return int(value.removeprefix("0o"), 8)
+
+
+def _expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"{error}: escape what is meant literally with \\") from None
+    return value
+
+
+def web_address(value: str) -> str:
+    """Check an http(s) address without credentials; raises ValueError."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0 or re.search(r"\s", value):
+        raise ValueError(f"{value!r} is not an address like https://example.com/path")
+    if "@" in parts.netloc:
+        raise ValueError("it has credentials: remove them, a profile holds no secrets")
+    return value
+
+
+def repository_address(value: str) -> str:
+    """Check the public address of a repository; raises ValueError."""
+    parts = urlsplit(web_address(value))
+    if not parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(f"{value!r} names no repository, as https://github.com/owner/name does")
+    return value
+
+
+def rewritten_address(value: str) -> str:
+    """Check a host, or a path of one, without a scheme; raises ValueError."""
+    host, _, path = value.partition("/")
+    if not re.fullmatch(_HOST, host, re.ASCII) or ".." in path.split("/") or re.search(r"[?#*\\\s]", path):
+        raise ValueError(f"{value!r} is not a host and at most a path, without a scheme")
+    return value
+
+
+def _probe_address(value: str) -> str:
+    if not web_address(value).startswith("http://"):
+        raise ValueError("it is not http://: use a command with curl for anything else")
+    return value
+
+
+def _rewrite_target(value: str) -> str:
+    return value if value.startswith("mock:") else web_address(value)
+
+
+def _one_or_many(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Name = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"),
+    expects("a name of letters, digits, '.', '_' and '-'"),
+]
+EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"), expects("the name of a variable")]
+UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$"), expects("a user name in lower case")]
+HostName = Annotated[str, Field(pattern=rf"^{_HOST}$"), expects("the exact name of a host, like api.example.com")]
+Allowed = Annotated[
+    str,
+    Field(pattern=rf"^(@package-index|@apt|{_HOST}(:[0-9]{{1,5}})?)$"),
+    expects("'@package-index', '@apt' or the exact name of a host, like api.example.com or example.com:8443"),
+]
+PackageName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"), expects("the name of a Python package")
+]
+DebianPackage = Annotated[
+    str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]+(=[A-Za-z0-9.+:~-]+)?$"), expects("the name of a Debian package")
+]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$"), expects("a SHA-256 in 64 lower case hexadecimal digits")]
+#: No leading dash: a reference is an argument of git.
+Ref = Annotated[
+    str, Field(pattern=r"^[^\s\x00~^:?*\[\\-][^\s\x00~^:?*\[\\]*$"), expects("'worktree', a branch, a tag or a commit")
+]
+Picture = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,58}\.png$"), expects("the name of a .png file, without folders")
+]
+Subdirectory = Annotated[
+    str, Field(pattern=r"^([^/.][^/]*|\.)(/[^/.][^/]*)*$"), expects("a folder of the repository, without '..'")
+]
+Port = Annotated[int, Field(ge=1, le=65535)]
+FreePort = Annotated[int, Field(ge=0, le=65535)]
+#: Ids above these mean `nobody` and `none` to the system.
+Id = Annotated[int, Field(ge=0, le=65533)]
+Size = Annotated[
+    int, BeforeValidator(_text_as(parse_size)), Field(gt=0, le=2**62), expects("a size above 0, like 512m or 2g")
+]
+Duration = Annotated[
+    float,
+    BeforeValidator(_text_as(parse_duration)),
+    Field(gt=0, le=10 * 365 * 86400.0, allow_inf_nan=False),
+    expects("a duration above 0, like 90s or 20m"),
+]
+Expression = Annotated[Text, AfterValidator(_expression), expects("a regular expression")]
+Permissions = Annotated[
+    int,
+    PlainValidator(_permissions, json_schema_input_type=str),
+    PlainSerializer(lambda mode: f"{mode:04o}"),
+    expects('permissions in octal and in quotes, like "0644"'),
+]
+InnerPath = Annotated[str, Field(pattern=r"^(/|~/|~$)"), expects("a path inside the universe that starts with / or ~/")]
+HostPath = Annotated[
+    Path, PlainValidator(_host_path, json_schema_input_type=str), PlainSerializer(str), expects("a path")
+]
+WebAddress = Annotated[str, AfterValidator(web_address), expects("an address like https://example.com/path")]
+ProbeAddress = Annotated[str, AfterValidator(_probe_address), expects("an address like http://localhost:80/path")]
+RepositoryAddress = Annotated[
+    str,
+    AfterValidator(repository_address),
+    expects("the address of a repository, like https://github.com/owner/name"),
+]
+RewrittenAddress = Annotated[
+    str, AfterValidator(rewritten_address), expects("a host and at most a path, like api.example.com/v1")
+]
+RewriteTarget = Annotated[str, AfterValidator(_rewrite_target), expects("an address, or mock: and the name of a mock")]
+#: A list, which YAML has in place of a tuple.
+Listed = Annotated[tuple[T, ...], Strict(False)]
+OneOrMany = Annotated[
+    tuple[T, ...], Strict(False), BeforeValidator(_one_or_many), expects("a valid entry or a list of them")
+]
+
+# -- keys --
+
+
+class Model(Config):
     """Base of all parts of a profile: strict, closed, immutable."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True)
 
     #: The key that a plain value in place of the mapping stands for.
     short: ClassVar[str] = ""
-    #: Keys for which null is a value of its own.
-    nullable: ClassVar[frozenset[str]] = frozenset()
 
     @model_validator(mode="before")
     @classmethod
-    def _read(cls, data: Any, info: ValidationInfo) -> Any:
-        if cls.short and isinstance(data, str | int) and not isinstance(data, bool):
-            return {cls.short: data}
-        if isinstance(data, dict) and info.context is not None:
-            empty = [key for key, value in data.items() if value is None and key not in cls.nullable]
-            if empty and set(empty) <= set(cls.model_fields):
-                raise ValueError(f"{empty[0]!r} has no value: give it one, or remove it")
-        return data
+    def _read_short(cls, data: Any) -> Any:
+        return {cls.short: data} if cls.short and isinstance(data, str | int) else data
 
 
-def exactly_one(model: Model, *names: str) -> None:
-    """Raise ValueError unless exactly one of some keys is given."""
-    given = [name for name in names if getattr(model, name) is not None]
-    if len(given) != 1:
-        said = f"has {' and '.join(given)}" if given else "has nothing to do"
-        raise ValueError(f"{said}: exactly one of {', '.join(names)} is needed")
+class Variable(Model):
+    """What a profile says about one of its variables."""
+
+    type: Literal["string", "integer", "boolean", "path"] = "string"
+    default: str | int | bool | None = None
+    required: bool = False
+    description: str = ""
 
 
 class Tar(Model):
     """A root file system in an archive, and what the archive must hash to."""
 
-    path: values.HostFile
-    sha256: values.Sha256
+    path: HostPath
+    sha256: Sha256
 
 
 class Base(Model):
@@ -63,49 +238,38 @@ class Base(Model):
     short: ClassVar[str] = "image"
 
     #: `host` (a Debian of the host's release), `debian:12`, or an image of a container engine.
-    image: values.Filled = "host"
+    image: Text = "host"
     tar: Tar | None = None
     #: Debian packages that must be there.
-    packages: Listed[values.DebianPackage] = ()
+    packages: Listed[DebianPackage] = ()
     #: Programs of the host that are put on the path: `uv`; others come as Debian packages.
-    tools: Listed[values.Name] = ()
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.tar is not None and "image" in self.model_fields_set:
-            raise ValueError("has an image and a tar: keep one of them")
-        return self
+    tools: Listed[Name] = ()
 
 
 class User(Model):
     """Who commands run as; root only when the profile says so."""
 
-    name: values.UserName = "user"
-    uid: values.Id = 1000
+    name: UserName = "user"
+    uid: Id = 1000
 
     @property
     def home(self) -> str:
         """The home directory inside the universe."""
         return "/root" if self.uid == 0 else f"/home/{self.name}"
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.name == "root") != (self.uid == 0):
-            raise ValueError(f"the user {self.name!r} has the id {self.uid}: write {{name: root, uid: 0}} for root")
-        return self
+
+ROOT: Final = User(name="root", uid=0)
 
 
 class Limits(Model):
     """What the universe may use; None means no limit."""
 
-    nullable: ClassVar[frozenset[str]] = frozenset({"memory", "pids", "cpus", "disk"})
-
-    memory: values.Size | None = 2 * 1024**3
-    pids: values.Port | None = 512
-    cpus: values.Amount | None = None
-    disk: values.Size | None = 4 * 1024**3
+    memory: Size | None = 2 * 1024**3
+    pids: Port | None = 512
+    cpus: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    disk: Size | None = 4 * 1024**3
     #: How long launching, and then checking, may take.
-    wall: values.Duration = 20 * 60.0
+    wall: Duration = 20 * 60.0
 
 
 class Secret(Model):
@@ -113,8 +277,8 @@ class Secret(Model):
 
     short: ClassVar[str] = "env"
 
-    env: values.EnvName
-    optional: values.Truth = False
+    env: EnvName
+    optional: bool = False
 
 
 class Network(Model):
@@ -124,22 +288,16 @@ class Network(Model):
 
     mode: NetworkMode = "none"
     #: Exact host names, `host:port`, `@package-index`, `@apt`.
-    allow: Listed[values.Allowed] = ()
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.allow and self.mode != "gateway":
-            raise ValueError(f"'allow' means nothing when the mode is {self.mode!r}: write 'mode: gateway'")
-        return self
+    allow: Listed[Allowed] = ()
 
 
 class Repository(Model):
     """A working tree of the host that answers for a public address."""
 
-    path: values.HostFolder
-    url: values.RepositoryAddress
+    path: HostPath
+    url: RepositoryAddress
     #: `worktree` (as it is, uncommitted changes included), else a branch, tag or commit.
-    ref: values.Ref = "worktree"
+    ref: Ref = "worktree"
 
     @property
     def name(self) -> str:
@@ -150,38 +308,33 @@ class Repository(Model):
 class Rewrite(Model):
     """A host, or a path of one, whose requests go elsewhere: an http(s) address or `mock:<name>`."""
 
-    match: values.RewrittenAddress
-    target: values.RewriteTarget
+    match: RewrittenAddress
+    target: RewriteTarget
 
 
 class WheelFromGit(Model):
     """How to build a wheel from one of the profile's repositories (`repo` is its name or address)."""
 
-    repo: values.Filled
-    ref: values.Ref | None = None
-    build: values.Filled = "uv build --wheel --out-dir dist"
-    glob: values.Filled = "dist/*.whl"
-    subdirectory: values.Subdirectory = "."
+    repo: Text
+    ref: Ref | None = None
+    build: Text = "uv build --wheel --out-dir dist"
+    glob: Text = "dist/*.whl"
+    subdirectory: Subdirectory = "."
 
 
 class Package(Model):
     """A name of the package index that the universe answers itself."""
 
-    name: values.PackageName
-    wheel_path: values.HostFile | None = None
+    name: PackageName
+    wheel_path: HostPath | None = None
     wheel_from_git: WheelFromGit | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        exactly_one(self, "wheel_path", "wheel_from_git")
-        return self
 
 
 class UvPolicy(Model):
     """What uv may do in the universe."""
 
     #: Whether uv may ask the hosting service for commits, past the git service.
-    github_fast_path: values.Truth = False
+    github_fast_path: bool = False
     #: `uv sync --frozen` takes addresses from the lock file, which lead nowhere inside.
     lock: Literal["refuse"] = "refuse"
 
@@ -189,22 +342,22 @@ class UvPolicy(Model):
 class Mock(Model):
     """A service that runs inside the universe and answers for public names."""
 
-    name: values.Name
-    run: values.Filled
-    port: values.Port
-    domains: Listed[values.HostName] = ()
+    name: Name
+    run: Text
+    port: Port
+    domains: Listed[HostName] = ()
 
 
 class PushedFile(Model):
     """A file or folder of the host that is copied into the universe."""
 
-    src: values.HostFile
-    dest: values.InnerPath
-    recursive: values.Truth = False
-    create_dirs: values.Truth = True
-    mode: values.Permissions | None = None
-    uid: values.Id | None = None
-    gid: values.Id | None = None
+    src: HostPath
+    dest: InnerPath
+    recursive: bool = False
+    create_dirs: bool = True
+    mode: Permissions | None = None
+    uid: Id | None = None
+    gid: Id | None = None
 
 
 class Command(Model):
@@ -212,9 +365,9 @@ class Command(Model):
 
     short: ClassVar[str] = "run"
 
-    run: values.Filled
-    timeout: values.Duration = 300.0
-    user: values.UserName | None = None
+    run: Text
+    timeout: Duration = 300.0
+    user: UserName | None = None
 
 
 class Provision(Model):
@@ -228,70 +381,51 @@ class Update(Model):
     """What `update` does: commands, and whether wheels are built again before them."""
 
     commands: Listed[Command] = ()
-    refresh_packages: values.Truth = False
+    refresh_packages: bool = False
 
 
 class HttpProbe(Model):
     """A request that must be answered with success, and with this JSON where given (a part of the answer)."""
 
     short: ClassVar[str] = "url"
-    nullable: ClassVar[frozenset[str]] = frozenset({"expect_json"})
 
-    url: values.ProbeAddress
-    expect_json: values.Json = None
-    expect_status: int | None = Field(None, ge=100, le=599)
-    expect_text: values.Filled | None = None
+    url: ProbeAddress
+    expect_json: JsonValue = None
+    expect_status: Annotated[int, Field(ge=100, le=599)] | None = None
+    expect_text: Text | None = None
+
+
+def _tcp_port(value: Any) -> Any:
+    """Accept the published form `{port: 80}`."""
+    return value["port"] if isinstance(value, dict) and set(value) == {"port"} else value
 
 
 class Readiness(Model):
     """One sign that the universe is ready: exactly one of `http`, `tcp`, `command`."""
 
-    name: values.Name
+    name: Name
     http: HttpProbe | None = None
-    tcp: values.Port | None = None
-    command: values.Filled | None = None
-    timeout: values.Duration = 60.0
-    interval: values.Duration = 1.0
-    retries: int | None = Field(None, ge=1)
-
-    @field_validator("tcp", mode="before")
-    @classmethod
-    def _read_tcp(cls, value: Any) -> Any:
-        """Accept the published form `{port: 80}`."""
-        if not isinstance(value, dict) or "port" not in value:
-            return value
-        for key in value:
-            if key != "port":
-                raise ValueError(f"unknown key {str(key)!r} in tcp: the only one is 'port'")
-        return value["port"]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        exactly_one(self, "http", "tcp", "command")
-        return self
+    tcp: Annotated[Port, BeforeValidator(_tcp_port)] | None = None
+    command: Text | None = None
+    timeout: Duration = 60.0
+    interval: Duration = 1.0
+    retries: Annotated[int, Field(ge=1)] | None = None
 
 
-class Port(Model):
+class ForwardedPort(Model):
     """A port of the universe that the host reaches on loopback; host 0 picks a free one."""
 
-    container: values.Port
-    host: values.FreePort = 0
-    label: values.Text = ""
-    path: values.Filled = "/"
+    container: Port
+    host: FreePort = 0
+    label: str = ""
+    path: Text = "/"
 
 
 class Access(Model):
     """How the host reaches the universe."""
 
-    hostname: values.HostName | None = None
-    ports: Listed[Port] = ()
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for port, count in Counter(port.host for port in self.ports if port.host).items():
-            if count > 1:
-                raise ValueError(f"the host's port {port} is given twice: use 0 to get a free one")
-        return self
+    hostname: HostName | None = None
+    ports: Listed[ForwardedPort] = ()
 
 
 class FileExpectation(Model):
@@ -299,22 +433,22 @@ class FileExpectation(Model):
 
     short: ClassVar[str] = "path"
 
-    path: values.InnerPath
-    exists: values.Truth = True
-    contains: values.Filled | None = None
-    matches: values.Expression | None = None
-    sha256: values.Sha256 | None = None
-    mode: values.Permissions | None = None
+    path: InnerPath
+    exists: bool = True
+    contains: Text | None = None
+    matches: Expression | None = None
+    sha256: Sha256 | None = None
+    mode: Permissions | None = None
 
 
 class JsonlExpectation(Model):
     """What must be in the JSONL files that `glob` finds: values of `key`, in order when asked, and none of `lacks`."""
 
-    glob: values.InnerPath
-    has: Listed[values.Filled] = ()
-    in_order: values.Truth = False
-    lacks: Listed[values.Filled] = ()
-    key: values.Filled = "event"
+    glob: InnerPath
+    has: Listed[Text] = ()
+    in_order: bool = False
+    lacks: Listed[Text] = ()
+    key: Text = "event"
     #: `all`: every file found must pass; `any`: one of them.
     files: Literal["any", "all"] = "any"
 
@@ -322,17 +456,15 @@ class JsonlExpectation(Model):
 class Expectation(Model):
     """What a check expects of its command and of the universe after it."""
 
-    nullable: ClassVar[frozenset[str]] = frozenset({"exit", "stdout_json"})
-
-    exit: int | None = Field(0, ge=0, le=255)
-    stdout: values.Filled | None = None
-    stderr: values.Filled | None = None
+    exit: Annotated[int, Field(ge=0, le=255)] | None = 0
+    stdout: Text | None = None
+    stderr: Text | None = None
     #: A part of the JSON on stdout.
-    stdout_json: values.Json = None
+    stdout_json: JsonValue = None
     files: OneOrMany[FileExpectation] = ()
     jsonl: OneOrMany[JsonlExpectation] = ()
     #: Hosts or names that the services must have refused.
-    refused: Listed[values.HostName] = ()
+    refused: Listed[HostName] = ()
 
 
 class Screenshot(Model):
@@ -340,60 +472,48 @@ class Screenshot(Model):
 
     short: ClassVar[str] = "url"
 
-    url: values.WebAddress
-    file: values.Picture = "page.png"
-    width: int = Field(1280, ge=16, le=10_000)
-    height: int = Field(800, ge=16, le=10_000)
+    url: WebAddress
+    file: Picture = "page.png"
+    width: Annotated[int, Field(ge=16, le=10_000)] = 1280
+    height: Annotated[int, Field(ge=16, le=10_000)] = 800
     #: Text that the page must show.
-    expect_text: values.Filled | None = None
+    expect_text: Text | None = None
 
 
 class Check(Model):
     """One thing to be proved: a command and what it must do, or a request, a picture, or where installs came from."""
 
-    name: values.Name
-    run: values.Filled | None = None
-    user: values.UserName | None = None
-    timeout: values.Duration = 300.0
+    name: Name
+    run: Text | None = None
+    user: UserName | None = None
+    timeout: Duration = 300.0
     expect: Expectation = Expectation()
     http: HttpProbe | None = None
     screenshot: Screenshot | None = None
     #: `all`, or the names of the packages to look at.
-    provenance: Literal["all"] | Listed[values.PackageName] | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        given = [name for name in ("run", "http", "screenshot", "provenance") if getattr(self, name) is not None]
-        looks = self.expect.files or self.expect.jsonl or self.expect.refused
-        if len(given) > 1 or (not given and not looks):
-            what = f"has {' and '.join(given)}" if given else "checks nothing"
-            choices = "run, http, screenshot, provenance, or 'expect' with files, jsonl or refused"
-            raise ValueError(f"{what}: a check has exactly one of {choices}")
-        about_command = self.expect.model_fields_set - {"files", "jsonl", "refused"}
-        if self.run is None and (about_command or self.user is not None):
-            raise ValueError("expects something of a command, but there is no 'run'")
-        if given and self.run is None and looks:
-            raise ValueError(f"'expect' goes with 'run', not with {given[0]!r}: put it in a check of its own")
-        return self
+    provenance: Literal["all"] | Listed[PackageName] | None = None
 
 
 class Profile(Model):
     """A universe to be."""
 
     dtu: Literal[1] = 1
-    name: values.Name
-    path: Path = Path()
-    description: values.Text = ""
-    backend: Literal["auto", "podman", "docker", "incus"] = "auto"
+    name: Name
+    description: str = ""
+    backend: Annotated[
+        Literal["auto", "podman", "docker", "incus"],
+        expects("one of auto, podman, docker, incus (the embedded runtime no longer exists)"),
+    ] = "auto"
     #: Features of the engine that must be there, as `doctor` names them.
-    require: Listed[values.Name] = ()
+    require: Listed[Name] = ()
     #: `strict`: a limit that cannot be enforced is an error; `best-effort`: it is reported and done without.
     isolation: Literal["strict", "best-effort"] = "strict"
     base: Base = Base()
     user: User = User()
     limits: Limits = Limits()
+    vars: dict[EnvName, Variable] = Field(default_factory=dict)
     secrets: Listed[Secret] = ()
-    environment: values.Variables = Field(default_factory=dict)
+    environment: dict[EnvName, str] = Field(default_factory=dict)
     network: Network = Network()
     repositories: Listed[Repository] = ()
     rewrites: Listed[Rewrite] = ()
@@ -405,15 +525,8 @@ class Profile(Model):
     readiness: Listed[Readiness] = ()
     access: Access = Access()
     checks: Listed[Check] = ()
-    artifacts: Listed[values.InnerPath] = ()
+    artifacts: Listed[InnerPath] = ()
     on_failure: Literal["keep", "destroy"] = "destroy"
-
-    @field_validator("backend", mode="before")
-    @classmethod
-    def _refuse_embedded(cls, value: Any) -> Any:
-        if value == "embedded":
-            raise ValueError("the embedded runtime no longer exists: write 'auto' (podman, docker or incus)")
-        return value
 
     @property
     def has_services(self) -> bool:
@@ -428,41 +541,31 @@ class Profile(Model):
         return None
 
 
-def same_package(name: str) -> str:
-    """Return the form of a package's name in which equal names are equal."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def same_repository(url: str) -> str:
     """Return the form of a repository's address in which equal addresses are equal: host and path, no `.git`."""
     parts = urlsplit(url)
     return f"{parts.netloc}/{parts.path.strip('/').removesuffix('.git')}".lower()
 
 
-def conflicts(profile: Profile) -> Iterable[tuple[tuple[str | int, ...], str]]:
-    """Yield what does not fit together: the keys that lead to it, and the problem."""
-    named = (
-        ("checks", [check.name for check in profile.checks]),
-        ("readiness", [item.name for item in profile.readiness]),
-        ("secrets", [secret.env for secret in profile.secrets]),
-        ("mocks", [mock.name for mock in profile.mocks]),
-        ("mocks", [str(mock.port) for mock in profile.mocks]),
-        ("packages", [same_package(package.name) for package in profile.packages]),
-        ("repositories", [same_repository(repository.url) for repository in profile.repositories]),
-    )
-    for key, names in named:
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                yield (key, index), f"{name!r} is given twice: give each of them once"
+# -- what must fit together --
+
+
+def conflicts(profile: Profile) -> Iterator[tuple[Keys, str]]:
+    """Yield what does not fit together, or is missing on the host: the keys that lead to it, and the problem."""
+    yield from _repeated(profile)
+    yield from _choices(profile)
+    yield from _missing_files(profile)
+    if (profile.user.name == "root" or profile.user.uid == 0) and profile.user != ROOT:
+        yield ("user",), "write {name: root, uid: 0} for root"
+    if profile.base.tar is not None and "image" in profile.base.model_fields_set:
+        yield ("base",), "has an image and a tar: keep one of them"
+    if profile.network.allow and profile.network.mode != "gateway":
+        yield ("network", "allow"), f"means nothing when the mode is {profile.network.mode!r}: write 'mode: gateway'"
     if profile.network.mode == "host" and (profile.has_services or profile.access.ports):
-        problem = "on the host's network nothing can be served to a universe: write 'mode: gateway'"
-        yield ("network", "mode"), f"'host' with repositories, packages, rewrites, mocks or ports: {problem}"
-    domains = [domain.lower() for mock in profile.mocks for domain in mock.domains]
-    for domain in {domain for domain in domains if domains.count(domain) > 1}:
-        yield ("mocks",), f"{domain!r} is answered by two mocks: keep one of them"
-    mocks = [mock.name for mock in profile.mocks]
+        problem = "'host' with repositories, packages, rewrites, mocks or ports: nothing can be served on the host's"
+        yield ("network", "mode"), f"{problem} network: write 'mode: gateway'"
     for index, rewrite in enumerate(profile.rewrites):
-        if rewrite.target.startswith("mock:") and rewrite.target.removeprefix("mock:") not in mocks:
+        if rewrite.target.startswith("mock:") and rewrite.target[5:] not in [mock.name for mock in profile.mocks]:
             yield ("rewrites", index, "target"), f"unknown mock {rewrite.target[5:]!r}: add it under 'mocks'"
     for index, package in enumerate(profile.packages):
         built = package.wheel_from_git
@@ -470,17 +573,66 @@ def conflicts(profile: Profile) -> Iterable[tuple[tuple[str | int, ...], str]]:
             known = ", ".join(repository.name for repository in profile.repositories) or "none"
             problem = f"unknown repository {built.repo!r}: the profile's repositories are: {known}"
             yield ("packages", index, "wheel_from_git", "repo"), problem
-    users = (profile.user.name, "root", None)
-    commands: list[tuple[tuple[str | int, ...], str | None]] = [
-        (("provision", "commands", index, "user"), item.user) for index, item in enumerate(profile.provision.commands)
+    commands: tuple[tuple[Keys, tuple[Command | Check, ...]], ...] = (
+        (("provision", "commands"), profile.provision.commands),
+        (("update", "commands"), profile.update.commands),
+        (("checks",), profile.checks),
+    )
+    for keys, items in commands:
+        for index, item in enumerate(items):
+            if item.user not in (profile.user.name, "root", None):
+                problem = f"there is no user {item.user!r} in the universe: one of {profile.user.name}, root"
+                yield (*keys, index, "user"), problem
+    for name in profile.environment.keys() & {secret.env for secret in profile.secrets}:
+        yield ("environment", name), f"{name!r} is one of the secrets too: keep it under 'secrets' only"
+
+
+def _repeated(profile: Profile) -> Iterator[tuple[Keys, str]]:
+    named: tuple[tuple[Keys, list[str]], ...] = (
+        (("checks",), [check.name for check in profile.checks]),
+        (("readiness",), [item.name for item in profile.readiness]),
+        (("secrets",), [secret.env for secret in profile.secrets]),
+        (("mocks",), [mock.name for mock in profile.mocks]),
+        (("mocks",), [str(mock.port) for mock in profile.mocks]),
+        (("mocks",), [domain.lower() for mock in profile.mocks for domain in mock.domains]),
+        (("packages",), [canonicalize_name(package.name) for package in profile.packages]),
+        (("repositories",), [same_repository(repository.url) for repository in profile.repositories]),
+        (("access", "ports"), [str(port.host) for port in profile.access.ports if port.host]),
+    )
+    for keys, names in named:
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield keys, f"{name!r} is given twice: give each of them once"
+
+
+def _choices(profile: Profile) -> Iterator[tuple[Keys, str]]:
+    """Yield entries that have none or several of the keys of which they need one."""
+    choices: tuple[tuple[str, tuple[Model, ...], tuple[str, ...]], ...] = (
+        ("packages", profile.packages, ("wheel_path", "wheel_from_git")),
+        ("readiness", profile.readiness, ("http", "tcp", "command")),
+        ("checks", profile.checks, ("run", "http", "screenshot", "provenance")),
+    )
+    for key, items, names in choices:
+        for index, item in enumerate(items):
+            given = [name for name in names if getattr(item, name) is not None]
+            looks = isinstance(item, Check) and (item.expect.files or item.expect.jsonl or item.expect.refused)
+            if len(given) > 1 or (not given and not looks):
+                said = f"has {' and '.join(given)}" if given else "has nothing to do"
+                yield (key, index), f"{said}: exactly one of {', '.join(names)} is needed"
+            elif isinstance(item, Check) and item.run is None:
+                about_command = item.expect.model_fields_set - {"files", "jsonl", "refused"}
+                if about_command or item.user is not None or (given and looks):
+                    yield (key, index), "expects something of a command, but there is no 'run'"
+
+
+def _missing_files(profile: Profile) -> Iterator[tuple[Keys, str]]:
+    wanted: list[tuple[Keys, Path | None]] = [
+        *((("repositories", index, "path"), item.path) for index, item in enumerate(profile.repositories)),
+        *((("packages", index, "wheel_path"), item.wheel_path) for index, item in enumerate(profile.packages)),
+        *((("provision", "files", index, "src"), item.src) for index, item in enumerate(profile.provision.files)),
+        (("base", "tar", "path"), profile.base.tar.path if profile.base.tar else None),
     ]
-    commands += [
-        (("update", "commands", index, "user"), item.user) for index, item in enumerate(profile.update.commands)
-    ]
-    commands += [(("checks", index, "user"), check.user) for index, check in enumerate(profile.checks)]
-    for keys, user in commands:
-        if user not in users:
-            yield keys, f"there is no user {user!r} in the universe: one of {profile.user.name}, root"
-    for name in profile.environment:
-        if name in {secret.env for secret in profile.secrets}:
-            yield ("environment", name), f"{name!r} is one of the secrets too: keep it under 'secrets' only"
+    for keys, path in wanted:
+        if path is not None and not path.exists():
+            yield keys, f"no such file: {str(path)!r}: a relative path starts from the folder of the profile"
+        elif path is not None and keys[0] == "repositories" and not path.is_dir():
+            yield keys, f"{str(path)!r} is not a folder"

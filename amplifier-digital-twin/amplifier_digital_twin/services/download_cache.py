@@ -14,12 +14,15 @@ import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from amplifier_digital_twin.errors import TwinError
+
+if TYPE_CHECKING:
+    import httpx2
 
 #: Files used more recently than this are never evicted: they may be about to be sent.
 _RECENT: Final = 600.0
@@ -37,7 +40,7 @@ class DownloadCache:
         self._stored = max_bytes
 
     async def file(
-        self, key: str, hashes: Mapping[str, str], download: AbstractAsyncContextManager[AsyncIterator[bytes]]
+        self, key: str, hashes: Mapping[str, str], download: AbstractAsyncContextManager[httpx2.Response]
     ) -> Path:
         """Return where the file `key` is, downloaded and checked first when it is not here.
 
@@ -81,12 +84,12 @@ class DownloadCache:
             total -= size
 
     async def _download(
-        self, path: Path, hashes: Mapping[str, str], download: AbstractAsyncContextManager[AsyncIterator[bytes]]
+        self, path: Path, hashes: Mapping[str, str], download: AbstractAsyncContextManager[httpx2.Response]
     ) -> None:
         sums = {name: hashlib.new(name) for name in hashes if name in hashlib.algorithms_guaranteed}
         with self._written(path) as file:
-            async with download as pieces:
-                async for piece in pieces:
+            async with download as response:
+                async for piece in response.aiter_bytes():
                     file.write(piece)
                     for each in sums.values():
                         each.update(piece)

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import RepositoryConfig, ServedRepository
+from amplifier_digital_twin.profile.model import Repository
+from amplifier_digital_twin.services.config import ServedRepository
 from amplifier_digital_twin.services.request_log import RequestLog
 from amplifier_kit.guard.git import (
     GitMissingError,
@@ -104,18 +105,14 @@ class GitServer(socketserver.ThreadingUnixStreamServer):
 
     daemon_threads = True
 
-    def __init__(self, log: RequestLog, listening: socket.socket) -> None:
+    def __init__(self, log: RequestLog, listening: socket.socket, repositories: Sequence[ServedRepository]) -> None:
         super().__init__("", _Request, bind_and_activate=False)
         self.socket.close()
         self.socket = listening
         self.log = log
-        self.folders: dict[GitAddress, Path] = {}
+        self.folders = {GitAddress.parse(served.url): served.folder for served in repositories}
         self.turns = threading.Semaphore(_PROCESSES)
         self.processes: set[subprocess.Popen[bytes]] = set()
-
-    def serve(self, repositories: Sequence[ServedRepository]) -> None:
-        """Answer for these repositories from the next connection on."""
-        self.folders = {GitAddress.parse(served.url): served.folder for served in repositories}
 
     def close(self) -> None:
         """End every connection and its git."""
@@ -190,7 +187,7 @@ class _Request(socketserver.BaseRequestHandler):
 # --- exporting ---
 
 
-def export_all(repositories: Sequence[RepositoryConfig], folder: Path) -> tuple[list[ServedRepository], list[str]]:
+def export_all(repositories: Sequence[Repository], folder: Path) -> tuple[list[ServedRepository], list[str]]:
     """Export repositories into the new folder `folder`; return what is served, and notes for the user.
 
     Raises TwinError (`repository_invalid`, `repository_twice`, `ref_unknown`, `git_failed`, `git_missing`) and leaves
@@ -215,7 +212,7 @@ def export_all(repositories: Sequence[RepositoryConfig], folder: Path) -> tuple[
         raise
 
 
-def export(repository: RepositoryConfig, folder: Path, notes: list[str]) -> ServedRepository:
+def export(repository: Repository, folder: Path, notes: list[str]) -> ServedRepository:
     """Export a repository into the new bare repository `folder`.
 
     `worktree`: all branches and tags; HEAD, the branch that is checked out and `main` are the working tree: the commit

@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
@@ -29,7 +28,7 @@ from amplifier_digital_twin.services.config import PACKAGE_INDEX, ServicesConfig
 from amplifier_digital_twin.services.download_cache import DownloadCache
 from amplifier_digital_twin.services.request_log import RequestLog
 from amplifier_digital_twin.services.upstream import JSON, File, Upstream, UpstreamError, local_path
-from amplifier_digital_twin.wheel_file import read_metadata
+from amplifier_digital_twin.wheels import read_metadata
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -40,7 +39,6 @@ _BINARY: Final = "application/octet-stream"
 _METADATA: Final = ".metadata"
 #: Addresses of such files hold their hash.
 _FOREVER: Final = {"Cache-Control": "max-age=31536000, immutable"}
-_ASK_AGAIN: Final = {"Cache-Control": "no-cache"}
 
 
 class PackageIndex:
@@ -52,23 +50,18 @@ class PackageIndex:
         self._upstream = asyncio.create_task(reading) if reading is not None else None
         self._log = log
         self._cache = DownloadCache(config.cache, config.cache_bytes)
-        self.update(config)
+        self._wheels = config.wheels
+        self._given_names = frozenset(canonicalize_name(name) for name in config.names)
+        self._own = _pypiserver(config.wheels) if config.wheels is not None else None
         routes: list[BaseRoute] = [
             Route("/simple/", self._names),
             Route("/simple/{name}/", self._project),
             Route("/files/{name}/{key}/{filename}", self._file),
-            Route("/packages/{filename}", self._own_file),
+            Route("/packages/{filename}", self._built_here),
         ]
         routes = [Mount("/at/{at}", routes=routes), *routes]
-        self.app: ASGIApp = Starlette(
-            routes=routes, exception_handlers={TwinError: self._failed, OSError: self._failed}
-        )
-
-    def update(self, config: ServicesConfig) -> None:
-        """Answer with other wheels and names from now on."""
-        self._wheels = config.wheels
-        self._given_names = frozenset(canonicalize_name(name) for name in config.names)
-        self._own = _pypiserver(config.wheels) if config.wheels is not None else None
+        handlers = {TwinError: self._failed, OSError: self._failed}
+        self.app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
 
     async def close(self) -> None:
         """Close the connections to the host's indexes."""
@@ -87,27 +80,17 @@ class PackageIndex:
     async def _project(self, request: Request) -> Response:
         name = canonicalize_name(request.path_params["name"])
         if name in self._overrides():
-            return self._built_here(request)
+            return await self._built_here(request)
         files = await self._page(name)
         if files is None:
             return self._closed(request, name)
         if not files:
             return self._refuse(request, f"no package index that this host is configured for has {name}", allowed=True)
         self._record(request, 200)
-        # Metadata are offered for every wheel, taken out of it if need be: else uv reads every candidate in pieces.
-        offered = {file["filename"]: {"core-metadata": True} for file in files if file["filename"].endswith(".whl")}
-        entries = [
-            {**offered.get(name_of, {}), **file, "url": f"/files/{name}/{_key(file)}/{quote(name_of)}"}
-            for file in files
-            for name_of in [file["filename"]]
-        ]
-        page = {"meta": {"api-version": "1.0"}, "name": name, "files": entries}
-        return JSONResponse(page, media_type=JSON, headers=_ASK_AGAIN)
+        page = {"meta": {"api-version": "1.0"}, "name": name, "files": [_entry(name, file) for file in files]}
+        return JSONResponse(page, media_type=JSON, headers={"Cache-Control": "no-cache"})
 
-    async def _own_file(self, request: Request) -> Response:
-        return self._built_here(request)
-
-    def _built_here(self, request: Request) -> Response:
+    async def _built_here(self, request: Request) -> Response:
         if self._own is None:
             return self._refuse(request, "this universe has no wheels of its own")
         self._record(request, 200, "built here")
@@ -131,7 +114,7 @@ class PackageIndex:
             file, is_metadata = {**file, "url": file["url"] + _METADATA, "hashes": hashes}, False
         try:
             path = local_path(file["url"]) or await self._cache.file(
-                _key(file), file["hashes"], _download(upstream, file["url"])
+                _key(file), file["hashes"], upstream.open(file["url"])
             )
             extracted = await asyncio.to_thread(read_metadata, path) if is_metadata else b""
         except TwinError as error:
@@ -191,14 +174,18 @@ def _pypiserver(wheels: Path) -> ASGIApp:
     return cast("ASGIApp", WSGIMiddleware(app))
 
 
+def _entry(name: str, file: File) -> File:
+    """Return a file as our page describes it.
+
+    Metadata are offered for every wheel, taken out of it if need be: else uv reads every candidate in pieces.
+    """
+    filename = file["filename"]
+    offered = {"core-metadata": True} if filename.endswith(".whl") else {}
+    return {**offered, **file, "url": f"/files/{name}/{_key(file)}/{quote(filename)}"}
+
+
 def _key(file: File) -> str:
     """Return what stands for a file in its address here, and in the cache."""
     sha256 = str(file["hashes"].get("sha256", ""))
     is_valid = len(sha256) == 64 and sha256.isalnum()
     return sha256 if is_valid else f"url-{hashlib.sha256(file['url'].encode()).hexdigest()}"
-
-
-@contextlib.asynccontextmanager
-async def _download(upstream: Upstream, url: str) -> AsyncIterator[AsyncIterator[bytes]]:
-    async with upstream.open(url) as response:
-        yield response.aiter_bytes()

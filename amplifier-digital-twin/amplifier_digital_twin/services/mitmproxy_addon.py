@@ -1,8 +1,8 @@
 """Runs inside mitmproxy, in an environment of its own: rewrites, mocks and the allow list of one universe.
 
 Loaded by `mitmdump -s`, which finds `request_log.py` beside it; no other code of ours is there, as mitmproxy pins
-libraries that clash with ours. `TWIN_PROXY` names a JSON file written by `proxy.py`, read again when it changes.
-mitmproxy listens on no port: clients come through the unix socket, mocks are reached through a command's stdin and
+libraries that clash with ours. `TWIN_PROXY` names a JSON file written by `proxy.py`. mitmproxy listens on no port:
+clients come through the unix socket, mocks are reached through a command's stdin and
 stdout.
 
 A request is decided by the address it is sent to, never by its Host header.
@@ -57,8 +57,19 @@ class Addon:
     """Decides what happens to every connection and request."""
 
     def __init__(self) -> None:
-        self._read_at = 0
-        self._load()
+        content = json.loads(_CONFIG.read_bytes())
+        self._log = RequestLog(Path(content["log"]))
+        self._allowed = {_authority(item, port) for item in content["allow"] for port in (80, 443)}
+        #: By name, the command whose stdin and stdout are one connection to it.
+        self._mocks = content["mocks"]
+        rules = [(rule["match"], rule["target"]) for rule in content["rewrites"]]
+        rules += [(domain, f"mock:{name}") for domain, name in content["domains"].items()]
+        # The longest path decides.
+        self._rewrites = sorted(((_match(text), to) for text, to in rules), key=lambda rule: -len(rule[0][1]))
+        self._rewritten = {authority for (authorities, _), _ in self._rewrites for authority in authorities}
+        # Named by the profile itself, so they may be of this machine or network.
+        parts = [urlsplit(target) for _, target in rules if not target.startswith("mock:")]
+        self._targets = {(part.hostname, part.port or _PORTS[part.scheme]) for part in parts}
 
     async def running(self) -> None:
         """Listen on the inherited socket, and end with the process that holds the other end of stdin."""
@@ -77,10 +88,6 @@ class Addon:
         if not os.read(sys.stdin.fileno(), 4096):
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             ctx.master.shutdown()
-
-    def client_connected(self, client: Any) -> None:
-        """Use the rules as they are now."""
-        self._load()
 
     def http_connect(self, flow: http.HTTPFlow) -> None:
         """Refuse a tunnel to a host that is neither allowed nor rewritten."""
@@ -143,23 +150,6 @@ class Addon:
         data.server.sni = data.server.sni or host
         data.server.address = (addresses[0], port)
 
-    def _load(self) -> None:
-        changed = _CONFIG.stat().st_mtime_ns
-        if changed == self._read_at:
-            return
-        content = json.loads(_CONFIG.read_bytes())
-        self._read_at, self._log = changed, RequestLog(Path(content["log"]))
-        self._allowed = {_authority(item, port) for item in content["allow"] for port in (80, 443)}
-        self._mocks = {mock["name"]: mock for mock in content["mocks"]}
-        rules = [(rule["match"], rule["target"]) for rule in content["rewrites"]]
-        rules += [(domain, f"mock:{name}") for name, mock in self._mocks.items() for domain in mock["domains"]]
-        # The longest path decides.
-        self._rewrites = sorted(((_match(text), to) for text, to in rules), key=lambda rule: -len(rule[0][1]))
-        self._rewritten = {authority for (authorities, _), _ in self._rewrites for authority in authorities}
-        # Named by the profile itself, so they may be of this machine or network.
-        parts = [urlsplit(target) for _, target in rules if not target.startswith("mock:")]
-        self._targets = {(part.hostname, part.port or _PORTS[part.scheme]) for part in parts}
-
     def _rewrite(self, flow: http.HTTPFlow, path: str, prefix: str, target: str) -> None:
         request = flow.request
         if target.startswith("mock:"):
@@ -187,7 +177,7 @@ class Addon:
         """Connect, to a mock through its command: mitmproxy itself only knows addresses."""
         if not str(host).endswith(_MOCK):
             return await _connect(host, port, **options)
-        command = self._mocks[str(host).removesuffix(_MOCK)]["connect"]
+        command = self._mocks[str(host).removesuffix(_MOCK)]
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(*command, stdin=theirs.fileno(), stdout=theirs.fileno())
@@ -197,11 +187,9 @@ class Addon:
 
 
 def _match(text: str) -> tuple[set[tuple[str, int]], str]:
-    """Return the authorities and the path of a rule; without a scheme it is for both."""
-    scheme, _, rest = text.rpartition("://")
-    authority, slash, path = rest.partition("/")
-    ports = [_PORTS[scheme]] if scheme in _PORTS else list(_PORTS.values())
-    return {_authority(authority, port) for port in ports}, _plain_path(slash + path).rstrip("/")
+    """Return the authorities, for both schemes, and the path of a rule."""
+    authority, slash, path = text.partition("/")
+    return {_authority(authority, port) for port in _PORTS.values()}, _plain_path(slash + path).rstrip("/")
 
 
 def _authority(text: str, port: int) -> tuple[str, int]:

@@ -1,9 +1,8 @@
 """The service process of a universe: its life, from CONFIG.json to the last socket removed.
 
-`python -m amplifier_digital_twin.services CONFIG.json` prints one JSON line when every socket listens:
-`{"ready": true}`, or `{"error": {"code", "message", "remedy"}}` and exit code 2. It ends on
-SIGTERM and SIGINT, when `until` has ended, and at `deadline`. SIGHUP reads the config again: repositories are exported
-anew, the other keys take effect, and `served.json` says which `revision` is served, or why it is not.
+`python -m amplifier_digital_twin.services.process CONFIG.json` prints one JSON line when every socket listens:
+`{"ready": true, "ports": [...]}`, or `{"error": {"code", "message", "remedy"}}` and exit code 2. It ends on
+SIGTERM and SIGINT, and with its universe.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,12 +23,15 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import Served, ServicesConfig
+from amplifier_digital_twin.profile.model import ForwardedPort
+from amplifier_digital_twin.services.config import Served, ServedRepository, ServicesConfig, connect_command
 from amplifier_digital_twin.services.git import GitServer, export_all
 from amplifier_digital_twin.services.index import PackageIndex
-from amplifier_digital_twin.services.proxy import Proxy, refusing_app
+from amplifier_digital_twin.services.proxy import refusing_app, run_proxy
 from amplifier_digital_twin.services.request_log import RequestLog
+from amplifier_digital_twin.state import Folder
 from amplifier_foundation.files import replace_file
+from amplifier_kit.guard.processes.launch import open_process
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -41,16 +42,13 @@ _INTERVAL: Final = 0.5
 _GRACE: Final = 0.5
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(path: Path) -> int:
     """Serve until the end; return the exit code."""
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m amplifier_digital_twin.services CONFIG.json\n")
-        return 2
     os.umask(0o077)
     try:
-        asyncio.run(Services(Path(arguments[0])).run())
+        asyncio.run(Services(path).run())
     except (TwinError, OSError) as error:
-        _say({"error": _known(error).record()})
+        _print({"error": _known(error).record()})
         return 2
     return 0
 
@@ -59,37 +57,32 @@ class Services:
     """The services of one universe."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._config = ServicesConfig.load(path)
-        self._served = Served()
-        self._signals: asyncio.Queue[int] = asyncio.Queue()
 
     async def run(self) -> None:
         """Serve until the end; every socket is removed. Raises TwinError when it cannot begin."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self._signals.put_nowait, number)
-        config, log = self._config, RequestLog(self._config.log)
+        config, log, ended = self._config, RequestLog(self._config.log), asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
         for folder in (config.sockets, config.state, config.cache, config.log.parent):
             folder.mkdir(parents=True, exist_ok=True)
         # The container's user must reach the sockets in it.
         config.sockets.chmod(0o755)
         async with contextlib.AsyncExitStack() as stack:
-            self._index = PackageIndex(config, log)
-            stack.push_async_callback(self._index.close)
-            self._git = GitServer(log, stack.enter_context(self._listen("git.sock")))
-            await self._export()
-            threading.Thread(target=self._git.serve_forever, args=(0.1,), daemon=True).start()
-            stack.callback(self._git.close)
-            await stack.enter_async_context(_serving(self._index.app, stack.enter_context(self._listen("index.sock"))))
+            index = PackageIndex(config, log)
+            stack.push_async_callback(index.close)
+            git = GitServer(log, stack.enter_context(self._listen("git.sock")), await self._export())
+            threading.Thread(target=git.serve_forever, args=(0.1,), daemon=True).start()
+            stack.callback(git.close)
+            await stack.enter_async_context(_serving(index.app, stack.enter_context(self._listen("index.sock"))))
             listening = stack.enter_context(self._listen("proxy.sock"))
-            if config.needs_proxy:
-                self._proxy = Proxy(config)
-                await stack.enter_async_context(self._proxy.run(config, listening))
-            else:
-                await stack.enter_async_context(_serving(refusing_app(log), listening))
-            _say({"ready": True})
-            await self._watch()
+            proxy = run_proxy(config, listening) if config.needs_proxy else _serving(refusing_app(log), listening)
+            await stack.enter_async_context(proxy)
+            ports = [await self._forward(port, stack) for port in config.ports]
+            _print({"ready": True, "ports": ports})
+            while not ended.is_set() and (config.universe is None or _is_alive(config.universe)):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), _INTERVAL)
 
     @contextlib.contextmanager
     def _listen(self, name: str) -> Iterator[socket.socket]:
@@ -110,62 +103,56 @@ class Services:
             finally:
                 path.unlink(missing_ok=True)
 
-    async def _export(self) -> None:
-        """Export the repositories as they are now; what was served before stays until this is done."""
-        config = self._config
-        folder = config.state / "git" / f"{os.getpid()}-{time.monotonic_ns()}"
-        repositories, notes = await asyncio.to_thread(export_all, config.repositories, folder)
-        self._git.serve(repositories)
-        self._publish(
-            Served(
-                revision=config.revision,
-                repositories=tuple(repositories),
-                wheels=config.wheels,
-                names=config.names,
-                notes=tuple(notes),
-            )
-        )
-        for old in (config.state / "git").glob("*"):
-            if old != folder:
-                await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
-
-    def _publish(self, served: Served) -> None:
-        self._served = served
-        replace_file(self._config.state / "served.json", served.model_dump_json(indent=1).encode())
-
-    async def _watch(self) -> None:
-        """Return when it is time to end; take every change of the config until then."""
-        while True:
-            config = self._config
-            if config.until is not None and not config.until.is_running():
-                return
-            if config.deadline is not None and time.time() > config.deadline:
-                return
-            with contextlib.suppress(TimeoutError):
-                if await asyncio.wait_for(self._signals.get(), _INTERVAL) != signal.SIGHUP:
-                    return
-                await self._reload()
-
-    async def _reload(self) -> None:
-        before = self._config
+    async def _forward(self, port: ForwardedPort, stack: contextlib.AsyncExitStack) -> dict[str, Any]:
+        """Open a port of the host; every connection becomes the standard streams of a command inside."""
+        listener = stack.enter_context(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._config = ServicesConfig.load(self._path)
-            if self._config.needs_proxy != before.needs_proxy:
-                said = "a proxy cannot be added to, or removed from, running services"
-                raise TwinError("services_config_invalid", said, "launch the universe again")
-            self._index.update(self._config)
-            if self._config.needs_proxy:
-                self._proxy.update(self._config)
-            await self._export()
-        except (TwinError, OSError) as failure:
-            error = _known(failure)
-            sys.stderr.write(f"the changed config is not used: {error.message}\n")
-            failed = self._config.revision
-            # Who decides when to end is taken in any case: else this would outlive its universe.
-            kept = {"until": self._config.until, "deadline": self._config.deadline}
-            self._config = before.model_copy(update=kept)
-            self._index.update(self._config)
-            self._publish(self._served.model_copy(update={"revision": failed, "error": error.record()}))
+            listener.bind(("127.0.0.1", port.host))
+        except OSError as error:
+            said = f"port {port.host} of the host cannot be opened: {error.strerror}"
+            raise TwinError("port_taken", said, "set `host: 0` in `access.ports`, which takes a free one") from error
+        listener.listen()
+        listener.setblocking(False)
+        argv = connect_command(self._config, port.container)
+        children: list[Any] = []
+
+        def accept() -> None:
+            connection, _ = listener.accept()
+            connection.setblocking(True)
+            with connection:
+                number = connection.fileno()
+                children[:] = [child for child in children if child.poll() is None]
+                children.append(open_process(argv, environment=os.environ, stdin=number, stdout=number))
+
+        def close() -> None:
+            loop.remove_reader(listener)
+            for child in children:
+                child.kill()
+                child.wait()
+
+        loop = asyncio.get_running_loop()
+        loop.add_reader(listener, accept)
+        stack.callback(close)
+        number = listener.getsockname()[1]
+        url = f"http://127.0.0.1:{number}{port.path}"
+        return {"label": port.label, "host": number, "container": port.container, "url": url}
+
+    async def _export(self) -> Sequence[ServedRepository]:
+        """Export the repositories as they are now."""
+        config, folder = self._config, self._config.state / "git"
+        shutil.rmtree(folder, ignore_errors=True)  # what was served before an update
+        repositories, notes = await asyncio.to_thread(export_all, config.repositories, folder)
+        served = Served(repositories=repositories, notes=notes, wheels=config.wheels, names=config.names)
+        replace_file(config.state / "served.json", served.model_dump_json(indent=1).encode())
+        return repositories
+
+
+def _is_alive(universe: Path) -> bool:
+    try:
+        return Folder(universe).read().is_alive
+    except TwinError:
+        return False  # it has been removed
 
 
 def _known(error: TwinError | OSError) -> TwinError:
@@ -174,10 +161,11 @@ def _known(error: TwinError | OSError) -> TwinError:
     return TwinError("services_failed", f"the services cannot be run: {error}", "check the disk and its permissions")
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _print(answer: dict[str, Any]) -> None:
     """Print the one line that the parent waits for; it may have gone."""
     with contextlib.suppress(BrokenPipeError):
-        print(json.dumps(answer), flush=True)  # noqa: T201
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
 
 
 class _Server(uvicorn.Server):
@@ -198,3 +186,7 @@ async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None
         await asyncio.wait([serving], timeout=_GRACE)
         server.force_exit = True
         await asyncio.wait([serving], timeout=_GRACE)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

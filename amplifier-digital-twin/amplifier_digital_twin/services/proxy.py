@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import ServicesConfig
+from amplifier_digital_twin.services.config import ServicesConfig, connect_command
 from amplifier_digital_twin.services.request_log import RequestLog
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.sources.install import uv_program
@@ -53,81 +53,60 @@ def refusing_app(log: RequestLog) -> ASGIApp:
     return refuse
 
 
-class Proxy:
-    """A running mitmproxy."""
-
-    def __init__(self, config: ServicesConfig) -> None:
-        self._folder = config.state / "proxy"
-        self._rules = self._folder / "rules.json"
-        self.update(config)
-
-    def update(self, config: ServicesConfig) -> None:
-        """Follow other rules from the next connection on; raises TwinError (`rewrite_invalid`)."""
-        _check(config)
-        content = config.model_dump(mode="json", include={"rewrites", "mocks", "log"}) | {"allow": config.hosts}
-        self._folder.mkdir(parents=True, exist_ok=True)
-        replace_file(self._rules, json.dumps(content).encode())
-
-    @contextlib.asynccontextmanager
-    async def run(self, config: ServicesConfig, listening: socket.socket) -> AsyncIterator[None]:
-        """Serve on a listening socket, with the authority in `ca-bundle.pem`; raises TwinError (`proxy_failed`)."""
-        ready, output = self._folder / "ready", self._folder / "mitmproxy.log"
-        ready.unlink(missing_ok=True)
-        trusted = _trusted_authorities()
-        options = {"confdir": str(self._folder), "ssl_verify_upstream_trusted_ca": str(trusted), "server": "false"}
-        options |= {"connection_strategy": "lazy", "stream_large_bodies": "1m", "termlog_verbosity": "warn"}
-        command = [uv_program(), "tool", "run", "--quiet", "--python", sys.executable, "--from", MITMPROXY, "mitmdump"]
-        command += ["-q", "-s", str(Path(__file__).with_name("mitmproxy_addon.py"))]
-        command += [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
-        environment = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
-        environment |= {"TWIN_PROXY": str(self._rules), "TWIN_PROXY_FD": str(listening.fileno())}
-        with output.open("wb") as file:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                # Its end tells mitmproxy that this process has ended, however it did.
-                stdin=asyncio.subprocess.PIPE,
-                stdout=file,
-                stderr=asyncio.subprocess.STDOUT,
-                env=environment,
-                pass_fds=[listening.fileno()],
-                start_new_session=True,
-            )
-        bundle = config.sockets / "ca-bundle.pem"
-        try:
-            async with asyncio.timeout(_START_TIMEOUT):
-                while not ready.exists():
-                    if process.returncode is not None:
-                        words = output.read_text(encoding="utf-8", errors="replace").strip()[-1500:]
-                        raise _failed(words or "it ended", "run the same `uv tool run` by hand")
-                    await asyncio.sleep(0.05)
-            authorities = [trusted, self._folder / "mitmproxy-ca-cert.pem"]
-            replace_file(bundle, b"\n".join(path.read_bytes() for path in authorities))
-            bundle.chmod(0o644)
-            yield
-        except TimeoutError as error:
-            raise _failed(f"not ready after {_START_TIMEOUT:g} s", "check the package index of the host") from error
-        finally:
-            bundle.unlink(missing_ok=True)
-            assert process.stdin is not None
-            process.stdin.close()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _END_TIMEOUT)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-
-
-def _check(config: ServicesConfig) -> None:
-    mocks = {f"mock:{mock.name}" for mock in config.mocks}
-    for target in {rewrite.target for rewrite in config.rewrites} - mocks:
-        try:
-            parts = urlsplit(target)
-            is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # an impossible port
-            is_valid = False
-        if not is_valid or "@" in target or "?" in target or "#" in target:
-            said = f"rewrites: {target!r} is neither an address nor a mock of the profile"
-            raise TwinError("rewrite_invalid", said, "write http(s)://host/path or mock:name")
+@contextlib.asynccontextmanager
+async def run_proxy(config: ServicesConfig, listening: socket.socket) -> AsyncIterator[None]:
+    """Run mitmproxy on a listening socket, with its authority in `ca-bundle.pem`; raises TwinError (`proxy_failed`)."""
+    folder = config.state / "proxy"
+    folder.mkdir(parents=True, exist_ok=True)
+    rules = folder / "rules.json"
+    content = config.model_dump(mode="json", include={"rewrites", "log"}) | {"allow": config.hosts}
+    content["mocks"] = {mock.name: connect_command(config, mock.port) for mock in config.mocks}
+    content["domains"] = {name: mock.name for mock in config.mocks for name in mock.domains}
+    replace_file(rules, json.dumps(content).encode())
+    ready, output = folder / "ready", folder / "mitmproxy.log"
+    ready.unlink(missing_ok=True)
+    trusted = _trusted_authorities()
+    options = {"confdir": str(folder), "ssl_verify_upstream_trusted_ca": str(trusted), "server": "false"}
+    options |= {"connection_strategy": "lazy", "stream_large_bodies": "1m", "termlog_verbosity": "warn"}
+    command = [uv_program(), "tool", "run", "--quiet", "--python", sys.executable, "--from", MITMPROXY, "mitmdump"]
+    command += ["-q", "-s", str(Path(__file__).with_name("mitmproxy_addon.py"))]
+    command += [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED)}
+    environment |= {"TWIN_PROXY": str(rules), "TWIN_PROXY_FD": str(listening.fileno())}
+    with output.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            # Its end tells mitmproxy that this process has ended, however it did.
+            stdin=asyncio.subprocess.PIPE,
+            stdout=file,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment,
+            pass_fds=[listening.fileno()],
+            start_new_session=True,
+        )
+    bundle = config.sockets / "ca-bundle.pem"
+    try:
+        async with asyncio.timeout(_START_TIMEOUT):
+            while not ready.exists():
+                if process.returncode is not None:
+                    words = output.read_text(encoding="utf-8", errors="replace").strip()[-1500:]
+                    raise _failed(words or "it ended", "run the same `uv tool run` by hand")
+                await asyncio.sleep(0.05)
+        authorities = [trusted, folder / "mitmproxy-ca-cert.pem"]
+        replace_file(bundle, b"\n".join(path.read_bytes() for path in authorities))
+        bundle.chmod(0o644)
+        yield
+    except TimeoutError as error:
+        raise _failed(f"not ready after {_START_TIMEOUT:g} s", "check the package index of the host") from error
+    finally:
+        bundle.unlink(missing_ok=True)
+        assert process.stdin is not None
+        process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _END_TIMEOUT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 def _trusted_authorities() -> Path:

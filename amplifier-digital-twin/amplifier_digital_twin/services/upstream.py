@@ -13,9 +13,8 @@ import hashlib
 import json
 import netrc
 import os
-import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -29,8 +28,8 @@ from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.services.host_settings import read_settings
 from amplifier_foundation.sources.download import proxy_for
 from amplifier_foundation.sources.uri import without_secrets
-from amplifier_kit.guard.network import is_ordinary, is_public
-from amplifier_kit.guard.ssrf import is_own
+from amplifier_kit.guard.network import Endpoint, is_address, is_ordinary, is_public
+from amplifier_kit.guard.ssrf import AddressRefusedError, Guard, is_own, resolve
 
 #: A file of a project as PEP 691 describes it, its `url` absolute.
 File = dict[str, Any]
@@ -38,7 +37,7 @@ File = dict[str, Any]
 JSON: Final = "application/vnd.pypi.simple.v1+json"
 _ACCEPTED: Final = f"{JSON}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _TIMEOUT: Final = httpx2.Timeout(60.0, connect=10.0, pool=None)
-_LIMITS: Final = httpx2.Limits(max_connections=16, max_keepalive_connections=16)
+_CONNECTIONS: Final = 16
 
 
 class UpstreamError(TwinError):
@@ -70,21 +69,28 @@ class Location:
         credentials = (unquote(name), unquote(password)) if has_user else _from_netrc(parts.hostname, environ)
         return cls(urlunsplit(parts._replace(netloc=place)), is_flat, credentials)
 
+    @property
+    def path(self) -> Path | None:
+        """Where it is on this machine; None for a place of the web."""
+        return local_path(self.url)
+
 
 class Upstream:
     """Everything that the host's pip and uv are configured for, as one index."""
 
-    def __init__(self, locations: list[Location], environ: Mapping[str, str], certificates: str | None = None) -> None:
+    def __init__(self, locations: Sequence[Location], environ: Mapping[str, str], trusted: str | None = None) -> None:
         self.locations: Final = tuple(locations)
-        self._environ = environ
-        self._origins = {_origin(place.url) for place in locations if not place.url.startswith("file:")}
-        # What the environment says of proxies counts.
+        own = [urlsplit(place.url) for place in locations if place.path is None]
+        context = _context(trusted) if trusted else httpx2.create_ssl_context()
+        indexes = [Endpoint(part.hostname or "", _port(part.scheme, part.port)) for part in own]
+        # What the environment says of proxies counts: behind one, it is the proxy that resolves names.
+        proxies = {proxy_for(place.url, environ) for place in locations if place.path is None} - {None}
         self._client = httpx2.AsyncClient(
-            verify=_context(certificates) if certificates else True,
+            transport=None if proxies else CheckedTransport(indexes, context),
+            verify=context,
             timeout=_TIMEOUT,
-            limits=_LIMITS,
+            limits=httpx2.Limits(max_connections=_CONNECTIONS),
             follow_redirects=True,
-            event_hooks={"request": [self._check]},
         )
 
     @classmethod
@@ -114,7 +120,7 @@ class Upstream:
         for place, page in zip(self.locations, pages, strict=True):
             for file in page:
                 scheme = urlsplit(file["url"]).scheme
-                if scheme in ("http", "https") or (scheme == "file" and place.url.startswith("file:")):
+                if scheme in ("http", "https") or (scheme == "file" and place.path is not None):
                     files.setdefault(file["filename"], file)
         return list(files.values())
 
@@ -127,14 +133,15 @@ class Upstream:
                 if response.status_code != 200:
                     raise UpstreamError(url, f"answered {response.status_code}", status=response.status_code)
                 yield response
+        except AddressRefusedError as error:
+            raise UpstreamError(url, f"refused: {error}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             reason = without_secrets(str(error)) or type(error).__name__
             raise UpstreamError(url, f"cannot be reached: {reason}") from error
 
     async def _page(self, place: Location, name: str) -> list[File]:
-        path = local_path(place.url)
-        if path is not None:
-            return await asyncio.to_thread(_local_page, place, path, name)
+        if place.path is not None:
+            return await asyncio.to_thread(_local_page, place, place.path, name)
         url = place.url if place.is_flat else f"{place.url.rstrip('/')}/{name}/"
         try:
             async with self.open(url, _ACCEPTED) as response:
@@ -146,23 +153,67 @@ class Upstream:
         kind, wanted = response.headers.get("content-type", ""), name if place.is_flat else None
         return await asyncio.to_thread(parse_page, content, kind, str(response.url), wanted)
 
-    async def _check(self, request: httpx2.Request) -> None:
-        """Refuse what pages and redirects must not lead to; raises UpstreamError, OSError."""
-        url = str(request.url)
-        if _origin(url) in self._origins or proxy_for(url, self._environ) is not None:
-            return
-        indexes = [address for _, host, _ in self._origins for address in await _addresses(host)]
-        is_private = not all(map(is_public, indexes))
-        for address in await _addresses(request.url.host):
-            if not is_ordinary(address) or is_own(address) or not (is_private or is_public(address)):
-                raise UpstreamError(url, "refused: its address is of a private or special network, or of this machine")
-
     def _credentials(self, url: str) -> tuple[str, str] | None:
         """Return user and password for a URL: only those of the very server they were given for."""
         places = [place for place in self.locations if place.credentials and _origin(place.url) == _origin(url)]
         # Several indexes may share a server, each with a password of its own.
         nearest = max(places, key=lambda place: len(os.path.commonpath([place.url, url])), default=None)
         return nearest.credentials if nearest is not None else None
+
+
+class CheckedTransport(httpx2.AsyncHTTPTransport):
+    """Connects to the very addresses that were checked; every name is resolved once.
+
+    Resolvers lose questions when many are asked at once, and each loss costs seconds.
+    """
+
+    def __init__(self, indexes: Sequence[Endpoint], context: ssl.SSLContext) -> None:
+        super().__init__(verify=context, limits=httpx2.Limits(max_connections=_CONNECTIONS))
+        self._indexes = indexes
+        self._names: dict[str, asyncio.Future[Sequence[str]]] = {}
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request; raises AddressRefusedError."""
+        host, port = request.url.host, _port(request.url.scheme, request.url.port)
+        addresses = await self.addresses(Endpoint(host, port))
+        extensions = {**request.extensions, "sni_hostname": host}
+        for address in addresses:
+            pinned = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,
+                stream=request.stream,
+                extensions=extensions,
+            )
+            try:
+                return await super().handle_async_request(pinned)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                if address == addresses[-1]:
+                    raise
+        raise AssertionError("a host has at least one address")
+
+    async def addresses(self, endpoint: Endpoint) -> Sequence[str]:
+        """Return the addresses of a host that may be connected to; raises AddressRefusedError, OSError."""
+        indexes = [address for index in self._indexes for address in await self._resolve(index.host)]
+        is_private = not all(map(is_public, indexes))
+
+        def judge(address: str) -> bool:
+            if endpoint in self._indexes:
+                return True
+            return is_ordinary(address) and not is_own(address) and (is_private or is_public(address))
+
+        return await Guard(resolve=self._resolve, judge=judge).addresses(endpoint)
+
+    async def _resolve(self, host: str) -> Sequence[str]:
+        if is_address(host):
+            return [host]
+        if host not in self._names:
+            self._names[host] = asyncio.create_task(_resolved(host))
+        return await asyncio.shield(self._names[host])
+
+
+async def _resolved(host: str) -> Sequence[str]:
+    return await resolve(host)
 
 
 def local_path(url: str) -> Path | None:
@@ -222,11 +273,8 @@ class _Links(HTMLParser):
         if tag != "a" or not target or not filename:
             return
         metadata = given.get("data-core-metadata", given.get("data-dist-info-metadata", ""))
-        item: File = {
-            "filename": filename,
-            "hashes": _hash(fragment),
-            "core-metadata": _hash(metadata) or bool(metadata),
-        }
+        item: File = {"filename": filename, "hashes": _hash(fragment)}
+        item["core-metadata"] = _hash(metadata) or bool(metadata)
         item["requires-python"] = given.get("data-requires-python")
         item["yanked"] = (given["data-yanked"] or True) if "data-yanked" in given else False
         self.files.append(_described(item, url))
@@ -258,18 +306,17 @@ def _project(filename: str) -> str | None:
 
 
 def _context(certificates: str) -> ssl.SSLContext:
-    is_folder = os.path.isdir(certificates)
-    return ssl.create_default_context(**{"capath" if is_folder else "cafile": certificates})  # type: ignore[arg-type]
+    kind = "capath" if os.path.isdir(certificates) else "cafile"
+    return ssl.create_default_context(**{kind: certificates})  # type: ignore[arg-type]
 
 
-async def _addresses(host: str) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
-    return [str(place[4][0]) for place in found]
-
-
-def _origin(url: str) -> tuple[str, str, int | None]:
+def _origin(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
-    return parts.scheme, (parts.hostname or "").lower(), parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.scheme, (parts.hostname or "").lower(), _port(parts.scheme, parts.port)
+
+
+def _port(scheme: str, port: int | None) -> int:
+    return port or (443 if scheme == "https" else 80)
 
 
 def _from_netrc(host: str | None, environ: Mapping[str, str]) -> tuple[str, str] | None:

@@ -45,7 +45,7 @@ def loaded(write: Callable[[Any], Path]) -> Load:
     """Return a function that writes and loads a profile."""
 
     def loader(profile: Any, **variables: str) -> Loaded:
-        return load(str(write(profile)), variables, {"HOME": "/home/somebody"})
+        return load(str(write(profile)), variables)
 
     return loader
 

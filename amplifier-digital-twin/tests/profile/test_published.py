@@ -72,7 +72,7 @@ def test_every_published_key_is_accepted(published: Any, folder: Path) -> None:
     assert profile.provision.files[0].mode == 0o644
     assert profile.provision.commands == (model.Command(run="apt-get update"),)
     assert profile.update == model.Update(commands=(model.Command(run="git pull"),), refresh_packages=True)
-    assert profile.access.ports == (model.Port(container=80, host=8080, label="web", path="/health"),)
+    assert profile.access.ports == (model.ForwardedPort(container=80, host=8080, label="web", path="/health"),)
     assert [item.name for item in profile.readiness] == ["web", "port", "command", "port-80"]
     assert profile.readiness[3].http == model.HttpProbe(url="http://localhost:80/health")
 
@@ -80,7 +80,7 @@ def test_every_published_key_is_accepted(published: Any, folder: Path) -> None:
 def test_commands_of_published_profiles_run_as_root(published: Any) -> None:
     """Published profiles have no other user; `~` is root's home."""
     assert published.profile.user == model.User(name="root", uid=0)
-    assert published.profile.provision.files[0].dest == "/root/file.txt"
+    assert published.profile.provision.files[0].dest == "~/file.txt"
     assert any("commands run as root" in note for note in published.notes)
 
 
@@ -111,10 +111,10 @@ def test_no_value_of_a_variable_is_repeated(published: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("base: {image: host}\nvalidation_cmds: [x]\n", "unknown key 'validation_cmds'"),
-        ("base: {image: host}\nprovision: {setup_cmd: [x]}\n", "did you mean 'setup_cmds'?"),
-        ("name: x\n", "the key 'base' is missing"),
-        ("base: {config: {}}\n", "the key 'image' is missing"),
+        ("base: {image: host}\nvalidation_cmds: [x]\n", "unknown config key 'validation_cmds'"),
+        ("base: {image: host}\nprovision: {setup_cmd: [x]}\n", "did you mean 'provision.setup_cmds'?"),
+        ("name: x\n", "'base' is missing"),
+        ("base: {config: {}}\n", "'base.image' is missing"),
         ("base: {image: host}\nchecks: []\n", "'checks' is a key of version 1"),
         ("base: {image: '${IMAGE}'}\n", "the variable ${IMAGE} has no value"),
         (

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from amplifier_digital_twin.errors import TwinError
+from amplifier_digital_twin.profile.model import Repository
 from amplifier_digital_twin.provenance import verify
-from amplifier_digital_twin.services.config import RepositoryConfig, Served
+from amplifier_digital_twin.services.config import Served
 from amplifier_digital_twin.services.git import export_all
 
 MakeWheel = Callable[..., Path]
@@ -205,7 +206,7 @@ def mirrored(tmp_path: Path) -> Mirrored:
     git("commit", "-q", "-m", "published")
     git("tag", "v1")
     (folder / "own.py").write_text("WHAT = 'new'\n", encoding="utf-8")
-    found, _ = export_all([RepositoryConfig(url=URL, path=folder)], tmp_path / "git")
+    found, _ = export_all([Repository(url=URL, path=folder)], tmp_path / "git")
     config = tmp_path / "gitconfig"
     config.write_text(f'[url "{found[0].folder.as_uri()}"]\n\tinsteadOf = {URL}.git\n', encoding="utf-8")
     served = Served(repositories=tuple(found))

@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import zipfile
@@ -24,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from amplifier_digital_twin.services.config import Served, ServicesConfig
+from amplifier_digital_twin.services.config import ServicesConfig
 
 UV = Path(sys.executable).parent / "uv"
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -228,6 +227,7 @@ class Universe:
         self.home.mkdir(exist_ok=True)
         self.index = ""
         self.git_port = 0
+        self.ports: list[dict[str, Any]] = []
         self.environment: dict[str, str] = {}
 
     def connected(self, index: int, git: int) -> None:
@@ -309,16 +309,6 @@ class Universe:
             return []
         return [json.loads(line) for line in self.config.log.read_text(encoding="utf-8").splitlines()]
 
-    async def change(self, **changes: Any) -> Served:
-        """Change the config while the services run; return what they serve then."""
-        revision = self.config.revision + 1
-        self.config = self.config.model_copy(update={**changes, "revision": revision})
-        self.config.save(self.path)
-        self.process.send_signal(signal.SIGHUP)
-        while (served := Served.load(self.config)).revision != revision:  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.02)
-        return served
-
 
 Start = Callable[..., Awaitable[Universe]]
 
@@ -345,7 +335,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
                 variables |= {"HOME": str(folder)}
             environment = {name: os.environ[name] for name in os.environ if not name.startswith("AMPLIFIER")}
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "amplifier_digital_twin.services", str(folder / "config.json")),
+                *(sys.executable, "-m", "amplifier_digital_twin.services.process", str(folder / "config.json")),
                 env=environment | variables,
                 stdout=asyncio.subprocess.PIPE,
             )
@@ -354,6 +344,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             assert process.stdout is not None
             said = json.loads(await process.stdout.readline())
             assert said.get("ready"), said
+            universe.ports = said["ports"]
             ports = [await stack.enter_async_context(bridge(config.sockets / f"{n}.sock")) for n in ("index", "git")]
             universe.connected(*ports)
             return universe

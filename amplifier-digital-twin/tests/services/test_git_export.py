@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import RepositoryConfig
+from amplifier_digital_twin.profile.model import Repository
 from amplifier_digital_twin.services.git import export as export_repository
 
 Git = Callable[..., str]
@@ -33,7 +33,7 @@ class Exported(NamedTuple):
 def export(path: Path, ref: str, folder: Path) -> Exported:
     """Export a repository."""
     notes: list[str] = []
-    config = RepositoryConfig(url="https://github.com/example/own", path=path, ref=ref)
+    config = Repository.model_construct(url="https://github.com/example/own", path=path, ref=ref)
     return Exported(export_repository(config, folder, notes).commits, notes)
 
 
@@ -482,8 +482,8 @@ def test_repository_of_another_owner(open_place: Path, repository: Path) -> None
     os.chown(own, 1235, 1235)
     script = (
         "import sys; from pathlib import Path; from amplifier_digital_twin.services.git import export; "
-        "from amplifier_digital_twin.services.config import RepositoryConfig; "
-        "config = RepositoryConfig(url='https://github.com/a/b', path=sys.argv[1]); "
+        "from amplifier_digital_twin.profile.model import Repository; "
+        "config = Repository(url='https://github.com/a/b', path=sys.argv[1]); "
         "print(export(config, Path(sys.argv[2]), []).commits['HEAD'])"
     )
     packages = ":".join(path for path in sys.path if path)

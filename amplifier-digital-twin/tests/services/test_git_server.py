@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import RepositoryConfig, Served
+from amplifier_digital_twin.profile.model import Repository
+from amplifier_digital_twin.services.config import Served
 from amplifier_digital_twin.services.git import GitAddress, export_all, has_commit
 
 URL = "https://github.com/example/Own"
 
 
-def served(path: Path, url: str = URL, ref: str = "worktree") -> tuple[RepositoryConfig, ...]:
+def served(path: Path, url: str = URL, ref: str = "worktree") -> tuple[Repository, ...]:
     """Return a config with one repository."""
-    return (RepositoryConfig(url=url, path=path, ref=ref),)
+    return (Repository(url=url, path=path, ref=ref),)
 
 
 async def ask(universe: Any, packet: bytes) -> bytes:
@@ -122,21 +123,6 @@ async def test_many_clients_at_once(start: Any, repository: Path) -> None:
     universe = await start(repositories=served(repository))
     found = await asyncio.gather(*(universe.run("git", "clone", "-q", URL, f"out{n}") for n in range(12)))
     assert [code for code, _ in found] == [0] * 12
-
-
-async def test_changed_tree_is_served_after_sighup(start: Any, repository: Path) -> None:
-    """The working tree of that moment is served; one that cannot be read is reported, and the old one stays."""
-    universe = await start(repositories=served(repository))
-    (repository / "a.txt").write_text("three\n", encoding="utf-8")
-    assert (await universe.change()).error is None
-    await universe.run("git", "clone", "-q", URL, "out")
-    assert (universe.home / "out" / "a.txt").read_text(encoding="utf-8") == "three\n"
-    repositories = served(repository.parent / "missing")
-    failed = await universe.change(repositories=repositories)
-    assert failed.error is not None
-    assert failed.error["code"] == "repository_invalid"
-    assert (await universe.run("git", "ls-remote", URL))[0] == 0
-    assert len(list((universe.config.state / "git").iterdir())) == 1
 
 
 async def test_git_install(start: Any, repository: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,14 +16,17 @@ from typing import Any
 
 import pytest
 
+from amplifier_digital_twin.processes import ProcessIdentity
+from amplifier_digital_twin.profile.model import ForwardedPort
 from amplifier_digital_twin.services import request_log
-from amplifier_digital_twin.services.config import ProcessIdentity, ServicesConfig
+from amplifier_digital_twin.services.config import ServicesConfig
 from amplifier_digital_twin.services.download_cache import DownloadCache
+from amplifier_digital_twin.state import Folder, Home
 
 
 def refused(path: Path) -> dict[str, Any]:
     """Run the services with a config that cannot be used; return the error."""
-    command = [sys.executable, "-m", "amplifier_digital_twin.services", str(path)]
+    command = [sys.executable, "-m", "amplifier_digital_twin.services.process", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2, done.stderr
     (line,) = done.stdout.splitlines()
@@ -40,36 +45,41 @@ async def test_ends_when_told(start: Any, number: int) -> None:
     assert list(universe.config.sockets.iterdir()) == []
 
 
-async def test_ends_with_its_universe(start: Any) -> None:
-    """The process ends when the one it is for has ended; which one that is can be changed while it runs."""
+async def test_ends_with_its_universe(start: Any, tmp_path: Path) -> None:
+    """The process ends when the holder of its universe has ended; which one that is can change while it runs."""
     first, second = [await asyncio.create_subprocess_exec("sleep", "600") for _ in range(2)]
-    universe = await start(until=ProcessIdentity.of(first.pid))
-    await universe.change(until=ProcessIdentity.of(second.pid))
+    folder = _universe(tmp_path, holder=ProcessIdentity.of(first.pid))
+    services = await start(universe=folder.path)
+    folder.update(holder=ProcessIdentity.of(second.pid))
     first.kill()
     await first.wait()
-    assert (await universe.get("/simple/"))[0] == 200
     await asyncio.sleep(1)
-    assert universe.process.returncode is None
+    assert (await services.get("/simple/"))[0] == 200
     second.kill()
     await second.wait()
-    assert await universe.process.wait() == 0
-    assert list(universe.config.sockets.iterdir()) == []
+    assert await services.process.wait() == 0
+    assert list(services.config.sockets.iterdir()) == []
 
 
-async def test_ends_at_its_deadline(start: Any) -> None:
-    """After its wall time the process ends, whoever still runs."""
-    universe = await start(deadline=time.time() + 1, until=ProcessIdentity.of(os.getpid()))
-    assert await universe.process.wait() == 0
+async def test_ends_with_the_lease(start: Any, tmp_path: Path) -> None:
+    """After the lease of its universe the process ends, whoever still runs."""
+    services = await start(universe=_universe(tmp_path, lease_until=time.time() + 1).path)
+    assert await services.process.wait() == 0
 
 
-async def test_config_that_is_damaged_later(start: Any) -> None:
-    """A changed config that cannot be read is ignored; what was served is served on."""
-    universe = await start()
-    universe.path.write_text("{", encoding="utf-8")
-    universe.process.send_signal(signal.SIGHUP)
-    await asyncio.sleep(0.3)
-    assert (await universe.get("/simple/"))[0] == 200
-    assert (await universe.change()).error is None
+async def test_ends_when_its_universe_is_removed(start: Any, tmp_path: Path) -> None:
+    """Nothing serves a universe that has no directory any more."""
+    folder = _universe(tmp_path)
+    services = await start(universe=folder.path)
+    shutil.rmtree(folder.path)
+    assert await services.process.wait() == 0
+
+
+def _universe(path: Path, **changes: Any) -> Folder:
+    """Make the directory of a universe."""
+    found = Home(path / "home").create(name=None, profile="p", profile_path=path, lease=600)
+    found.folder.update(**changes)
+    return found.folder
 
 
 def test_errors_at_the_start(tmp_path: Path) -> None:
@@ -105,7 +115,8 @@ async def test_sockets_of_a_killed_process_are_replaced(start: Any) -> None:
     await universe.process.wait()
     assert len(list(universe.config.sockets.iterdir())) == 3
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "amplifier_digital_twin.services", str(universe.path)), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "amplifier_digital_twin.services.process", str(universe.path)),
+        stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     assert json.loads(await process.stdout.readline())["ready"]
@@ -120,6 +131,29 @@ async def test_files_are_private(start: Any) -> None:
     await universe.get("/simple/x/")
     for path in (universe.config.log, universe.config.state, universe.config.state / "served.json"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+async def test_ports_of_loopback_lead_inside(start: Any) -> None:
+    """Each connection becomes the streams of a command inside."""
+    inside = ("/bin/sh", "-c", 'read line; echo heard "$line" for "$3"', "sh")
+    universe = await start(ports=(ForwardedPort(container=80, label="web", path="/x"),), inside=inside)
+    (opened,) = universe.ports
+    assert (opened["container"], opened["url"]) == (80, f"http://127.0.0.1:{opened['host']}/x")
+    reader, writer = await asyncio.open_connection("127.0.0.1", opened["host"])
+    writer.write(b"this\n")
+    assert await reader.read() == b"heard this for TCP:127.0.0.1:80\n"
+    writer.close()
+
+
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    """A port of the host that something else uses is reported with the remedy."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        folders = {name: tmp_path / name for name in ("sockets", "state", "log", "cache")}
+        port = ForwardedPort(container=80, host=taken.getsockname()[1])
+        ServicesConfig(ports=(port,), **folders).save(tmp_path / "config.json")
+        assert refused(tmp_path / "config.json")["code"] == "port_taken"
 
 
 def test_identity_of_a_process() -> None:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx2 import Request
 from starlette.applications import Starlette
 from starlette.requests import Request as Asked
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services import host_settings
-from amplifier_digital_twin.services.upstream import Location, Upstream, UpstreamError, parse_page
+from amplifier_digital_twin.services import upstream
+from amplifier_digital_twin.services.upstream import CheckedTransport, Location, Upstream, UpstreamError, parse_page
+from amplifier_kit.guard.network import Endpoint
+from amplifier_kit.guard.ssrf import AddressRefusedError
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def host(tmp_path: Path) -> dict[str, str]:
     """Return an environment in which nothing of this machine is configured."""
-    monkeypatch.setattr(host_settings, "_built_in", lambda: "https://built-in.example/simple")
     home = tmp_path / "home"
     home.mkdir()
     return {
@@ -42,13 +44,9 @@ def urls(index: Upstream) -> list[tuple[bool, str]]:
 
 
 def test_nothing_configured_is_what_is_built_in(host: dict[str, str]) -> None:
-    """Without a setting, the index that the installers have built in is used."""
-    assert urls(Upstream.of_host(host)) == [(False, "https://built-in.example/simple")]
-
-
-def test_built_in_is_asked_for() -> None:
-    """uv names the index it has built in; no file of ours does."""
-    assert host_settings._built_in().startswith("https://")
+    """Without a setting, the index that uv has built in is used; no file of ours names it."""
+    ((is_flat, url),) = urls(Upstream.of_host(host))
+    assert (is_flat, url.startswith("https://")) == (False, True)
 
 
 def test_variables_of_pip(host: dict[str, str], tmp_path: Path) -> None:
@@ -94,7 +92,7 @@ def test_settings_of_uv(host: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "uv.toml"
     file.write_text(
         'find-links = ["https://links.example/"]\n'
-        '[[index]]\nname = "priv"\nurl = "https://priv.example/simple"\n'
+        '[[index]]\nname = "priv"\nurl = "https://me:p%40ss@priv.example/simple"\n'
         '[[index]]\nname = "pinned"\nurl = "https://pinned.example/simple"\nexplicit = true\n'
         '[[index]]\nurl = "https://main.example/simple"\ndefault = true\n',
         encoding="utf-8",
@@ -102,8 +100,6 @@ def test_settings_of_uv(host: dict[str, str], tmp_path: Path) -> None:
     host |= {
         "UV_CONFIG_FILE": str(file),
         "UV_INDEX": "extra=https://extra.example/simple",
-        "UV_INDEX_PRIV_USERNAME": "me",
-        "UV_INDEX_PRIV_PASSWORD": "p@ss",
     }
     index = Upstream.of_host(host)
     assert urls(index) == [
@@ -196,21 +192,36 @@ async def test_pages_lead_to_nothing_of_this_machine(hostile: tuple[Upstream, li
     assert asked == []
 
 
-@pytest.mark.parametrize("private", ["127.0.0.1", "[::1]", "169.254.169.254", "10.0.0.1", "[fe80::1]", "0.0.0.0"])
+@pytest.mark.parametrize("private", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "fe80::1", "0.0.0.0"])
 async def test_public_index_leads_to_the_internet_only(private: str) -> None:
     """An index of the internet leads to no private or special address."""
-    index = Upstream([Location("https://93.184.216.34/simple")], {})
-    with pytest.raises(UpstreamError, match="refused"):
-        await index._check(Request("GET", f"https://{private}/x.whl"))
-    await index._check(Request("GET", "https://93.184.216.35:8443/x.whl?y=1"))
+    transport = CheckedTransport([Endpoint("93.184.216.34", 443)], ssl.create_default_context())
+    with pytest.raises(AddressRefusedError):
+        await transport.addresses(Endpoint(private, 443))
+    assert await transport.addresses(Endpoint("93.184.216.35", 8443)) == ["93.184.216.35"]
 
 
 async def test_private_index_leads_to_neighbours() -> None:
     """An index of a private network may lead to its neighbours, and still not where clouds hand out credentials."""
-    index = Upstream([Location("http://10.9.8.7/simple")], {})
-    await index._check(Request("GET", "http://10.9.8.8/x.whl"))
-    with pytest.raises(UpstreamError, match="refused"):
-        await index._check(Request("GET", "http://169.254.169.254/latest"))
+    transport = CheckedTransport([Endpoint("10.9.8.7", 80)], ssl.create_default_context())
+    assert await transport.addresses(Endpoint("10.9.8.8", 80)) == ["10.9.8.8"]
+    with pytest.raises(AddressRefusedError):
+        await transport.addresses(Endpoint("169.254.169.254", 80))
+
+
+async def test_a_name_is_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was checked is what is connected to, and many requests at once ask the resolver one question."""
+    asked: list[str] = []
+
+    async def answer(name: str) -> list[str]:
+        asked.append(name)
+        await asyncio.sleep(0.01)
+        return ["93.184.216.34"]
+
+    monkeypatch.setattr(upstream, "resolve", answer)
+    transport = CheckedTransport([Endpoint("index.example", 443)], ssl.create_default_context())
+    await asyncio.gather(*(transport.addresses(Endpoint("index.example", 443)) for _ in range(20)))
+    assert asked == ["index.example"]
 
 
 def test_credentials_are_for_one_server() -> None:

@@ -11,7 +11,6 @@ from amplifier_core.events import LLM_RESPONSE
 from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.trace import current_scope
 from amplifier_kit.engine.usage import UsageRecord, usage_fault
-from amplifier_kit.struct import FrozenStruct
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ class Spender(NamedTuple):
     source: str
 
 
-class Estimate(FrozenStruct):
+class Estimate(NamedTuple):
     """What is charged for calls without a price."""
 
     calls: int = 0
@@ -48,7 +47,7 @@ class Estimate(FrozenStruct):
         return Estimate(self.calls + other.calls, self.usd + other.usd)
 
 
-class Spent(FrozenStruct):
+class Spent(NamedTuple):
     """What was used, and what is charged for calls that broke off and have no price."""
 
     used: UsageRecord = UsageRecord()

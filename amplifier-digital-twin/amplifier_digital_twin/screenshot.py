@@ -8,10 +8,9 @@ from html.parser import HTMLParser
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from amplifier_digital_twin.engines.engine import Finished
+from amplifier_digital_twin.engines.engine import Finished, end_of
 from amplifier_digital_twin.evidence import Evidence
-from amplifier_digital_twin.files import look
-from amplifier_digital_twin.profile.model import Check, HttpProbe, Screenshot
+from amplifier_digital_twin.profile.model import HttpProbe, Screenshot
 from amplifier_digital_twin.readiness import probe_http
 from amplifier_digital_twin.universe import Universe
 
@@ -37,26 +36,24 @@ _NOT_SERVED: Final = 400
 
 
 def check_screenshot(
-    check: Check, wanted: Screenshot, universe: Universe, evidence: Evidence, timeout: float
+    check: str, wanted: Screenshot, universe: Universe, evidence: Evidence, timeout: float
 ) -> tuple[list[str], dict[str, Any]]:
     """Take the picture, keep it as evidence, and return what is not as expected."""
-    folder = f"{_FOLDER}-{check.name}"
+    folder = f"{_FOLDER}-{check}"
     finished = _browse(universe, wanted, folder, f"--screenshot={folder}/page.png", timeout)
     if finished.exit_code == _NO_BROWSER:
         return ["no browser in the universe: add chromium to the base's packages"], {}
-    user = universe.profile.user
-    found = look(universe.engine, universe.container, user, f"{folder}/page.png", _MAX_PICTURE)
+    found = universe.place.files(f"{folder}/page.png", _MAX_PICTURE)
     pictures = [item.content for item in found if item.kind == "file"]
     if not pictures:
-        words = finished.stderr[-500:].decode("utf-8", "replace").strip()
-        why = "in time" if finished.is_timed_out else f"(exit code {finished.exit_code}): {words}"
+        code = f"(exit code {finished.exit_code}): {end_of(finished.stderr, 500)}"
+        why = "in time" if finished.is_timed_out else code
         return [f"the browser made no picture of {wanted.url} {why}"], {}
-    name = f"checks/{check.name}/{wanted.file}"
+    name = f"checks/{check}/{wanted.file}"
     details: dict[str, Any] = {"file": name, "bytes": len(pictures[0])}
     problems = judge_picture(pictures[0])
     if not problems:
-        # Pixels are no text: a secret cannot be replaced in them, and a changed byte would spoil the picture.
-        evidence.add_picture(name, pictures[0])
+        evidence.add_bytes(name, pictures[0], is_masked=False)
     page = _browse(universe, wanted, folder, "--dump-dom", timeout)
     faults = judge_page(wanted, page.stdout.decode("utf-8", "replace"))
     return problems + (faults or _judge_status(wanted.url, universe, timeout)), details
@@ -76,7 +73,7 @@ def _browse(universe: Universe, wanted: Screenshot, folder: str, action: str, ti
     lines = [
         f'for name in {shlex.join(BROWSERS)}; do program=$(command -v "$name") && break; done',
         f'test -n "$program" || exit {_NO_BROWSER}',
-        # A picture of an earlier run is none of this one, and the user's home stays as the profile made it.
+        # A picture of an earlier run does not count, and the user's home stays as the profile made it.
         f"rm -rf {place}; mkdir -p {place}; export HOME={place}",
         f'exec "$program" {_OPTIONS} {size} --user-data-dir={place}/profile {shlex.join([action, wanted.url])}',
     ]

@@ -1,1 +1,0 @@
-"""The program `amplifier-digital-twin`: its commands, its output, its exit codes."""
