@@ -100,8 +100,7 @@ async def resume_time(session: Path) -> tuple[float, int]:
     """Return how long it takes until a saved session is ready for a prompt, and how many messages it has."""
     from amplifier_foundation.paths import Home
     from amplifier_foundation.plan.prepare import Options, compose
-    from amplifier_foundation.sessions.prepare_saved import prepare_saved
-    from amplifier_foundation.sessions.resume import load_session
+    from amplifier_foundation.sessions.resume import load_session, prepare_saved
     from amplifier_foundation.sessions.runtime import SessionRuntime
 
     home = Home(session.parents[3])

@@ -104,8 +104,7 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
         prepared, choice = await _with_provider(request, prepared, settings)
         notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
         return PreparedSession(prepared, None, settings, choice, notes, _run_permissions(request, None, settings))
-    from amplifier_foundation.sessions.prepare_saved import prepare_saved
-    from amplifier_foundation.sessions.resume import load_session
+    from amplifier_foundation.sessions.resume import load_session, prepare_saved
     from amplifier_foundation.sessions.store import SessionStore
 
     saved = load_session(SessionStore(app.home).find(request.resume, app.project).folder)

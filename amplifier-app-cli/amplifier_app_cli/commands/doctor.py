@@ -311,7 +311,7 @@ def _trust(app: App) -> Iterator[Finding]:
 
 
 def _index(app: App) -> Iterator[Finding]:
-    from amplifier_foundation.sessions.index import SessionIndex
+    from amplifier_foundation.sessions.store import SessionIndex
 
     path = app.home.index
     if not path.exists():

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from amplifier_foundation.sessions import index as index_module
-from amplifier_foundation.sessions.index import IndexRow, SessionIndex
 from amplifier_foundation.sessions.metadata import Facts
+from amplifier_foundation.sessions.store import IndexRow, SessionIndex
 
 FACTS = Facts("/p", "ü", None, "b", None, None, 3, None, None, False, "hi", None, None)
 ROW = IndexRow("-p", "one", "stamp", FACTS)
