@@ -43,6 +43,7 @@ __all__ = [
     "SessionIdError",
     "SessionIndex",
     "SessionNameError",
+    "SessionNameTakenError",
     "SessionNotFoundError",
     "SessionStore",
     "SessionsUnreadableError",
@@ -355,6 +356,10 @@ class SessionNameError(FoundationError):
     code = "session_name_invalid"
 
 
+class SessionNameTakenError(SessionNameError):
+    """Another session of the project has the name."""
+
+
 class SessionStore:
     """The sessions below one home."""
 
@@ -572,7 +577,7 @@ class SessionStore:
     def _refuse_taken(self, name: str, session: SessionSummary) -> None:
         for other in self._catalog.read(session.folder.parent):
             if other.id != session.id and name in (other.name, other.id):
-                raise SessionNameError(
+                raise SessionNameTakenError(
                     f"session {other.id} of the same project has the name {name!r}: choose another, or rename that one "
                     "first"
                 )
