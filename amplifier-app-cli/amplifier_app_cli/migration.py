@@ -12,9 +12,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.bundles.shipped import shipped_bundles
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked

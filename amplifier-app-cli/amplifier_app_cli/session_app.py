@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.event_loop import resume_garbage_collection
@@ -23,6 +23,7 @@ from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.signals import Signals
 from amplifier_app_cli.ui.notices import MentionNotice, SandboxNotice, missing_mcp_servers, unasked_change_text
 from amplifier_app_cli.ui.plain import plain
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.approvals.open_calls import ChildCalls
 from amplifier_foundation.policy.modes import UNASKED_CHANGE
 

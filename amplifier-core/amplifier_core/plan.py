@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from amplifier_core.named_tuple import NamedTuple
 
 __all__ = [
     "MODULE_SECTIONS",

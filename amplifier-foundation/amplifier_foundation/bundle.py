@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.bundle import Bundle as ComposedBundle
 from amplifier_foundation.exceptions import BundleValidationError

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.children.endings import (
     CLOSED,
@@ -26,6 +26,7 @@ from amplifier_app_cli.children.endings import (
     own_ending,
     reported_ending,
 )
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.usage import UsageRecord
 
 if TYPE_CHECKING:

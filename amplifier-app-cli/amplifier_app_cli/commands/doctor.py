@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -24,6 +24,7 @@ from amplifier_app_cli.ui.layout import folded, size_text, terminal_width
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.trust.store import TrustStore
 
@@ -310,7 +311,7 @@ def _trust(app: App) -> Iterator[Finding]:
 
 
 def _index(app: App) -> Iterator[Finding]:
-    from amplifier_foundation.sessions.index import SessionIndex
+    from amplifier_foundation.sessions.store import SessionIndex
 
     path = app.home.index
     if not path.exists():

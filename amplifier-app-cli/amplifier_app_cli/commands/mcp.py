@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import click
 
@@ -29,6 +29,7 @@ from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_app_cli.ui.say import complain
 from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.config_trust import is_config_trusted
 from amplifier_foundation.plan.prepare import Composition

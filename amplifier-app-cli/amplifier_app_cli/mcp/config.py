@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.files import locked, rewrite_file
 from amplifier_foundation.trust.store import TrustStore

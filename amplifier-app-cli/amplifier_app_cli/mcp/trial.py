@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.mcp.config import MODULE, Found
 from amplifier_app_cli.providers.settings import environ_with_keys
 from amplifier_app_cli.providers.trial import warnings_held
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.plan.import_path import hold
 from amplifier_foundation.plan.prepare import Composition, activate
 from amplifier_foundation.plan.prepared import Prepared

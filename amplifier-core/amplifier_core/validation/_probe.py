@@ -8,8 +8,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
+
+from amplifier_core.named_tuple import NamedTuple
 
 
 class Facts(NamedTuple):

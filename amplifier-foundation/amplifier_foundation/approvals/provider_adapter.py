@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,7 @@ from amplifier_core.approval import ApprovalHandler, ApprovalSystem, ApprovalTim
 from amplifier_core.bounded_call import call, running_task, unhurried
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.approvals.answered_by import APP, AnsweredBy
 from amplifier_kit.awaitable import maybe_await
 

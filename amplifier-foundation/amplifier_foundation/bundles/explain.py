@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.anchors import beside, is_relative, root_above
 from amplifier_foundation.bundles.bundle import Bundle, Layer, Owner

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.paths import amplifier_home, expanded
 
 __all__ = [

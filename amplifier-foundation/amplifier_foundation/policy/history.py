@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.policy.permissions import Judgement, Permissions
 from amplifier_kit.guard.policy.rules import Rule
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.documents import Document, Unreadable, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
 from amplifier_kit.guard.policy.rule_parser import Problem, parse_rules

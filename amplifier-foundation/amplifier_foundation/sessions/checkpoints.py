@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, make_private
 from amplifier_foundation.sessions.file_states import (

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.sessions.log import lock_session
 from amplifier_foundation.sessions.transcript import (
     History,

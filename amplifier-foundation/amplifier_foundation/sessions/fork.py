@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.log import CopiedEvents, copy_events, lines_of_messages, place_messages, read_outline
 from amplifier_foundation.sessions.metadata import Metadata, default_scrub, load_metadata

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.merge import Keys
 from amplifier_foundation.settings.checks import check_settings
 from amplifier_foundation.settings.keys import KeyStore

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import ClassVar, Final, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_unmasked
 from amplifier_foundation.paths import Home

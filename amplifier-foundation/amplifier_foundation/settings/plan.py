@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.documents import Document
 from amplifier_foundation.merge import ANY, OVERLAY, MergePolicy, copied, join_lists, merge, merge_modules

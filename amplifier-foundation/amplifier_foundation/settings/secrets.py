@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.merge import module_key
 from amplifier_foundation.settings.variables import VARIABLE
 

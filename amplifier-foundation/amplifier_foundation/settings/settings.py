@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.documents import Document, parse_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import SETTINGS, copied, merge_all, module_key

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.sources.content import META_NAME, content_hash
 from amplifier_foundation.sources.fetched import SourceError

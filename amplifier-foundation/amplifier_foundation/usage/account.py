@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.events import LLM_RESPONSE
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.trace import current_scope
 from amplifier_kit.engine.usage import UsageRecord, usage_fault
 

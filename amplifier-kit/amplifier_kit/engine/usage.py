@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Context, Decimal, InvalidOperation
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Self
 
 from amplifier_core.llm_errors import AbortError, LLMError
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
 
 #: No answer takes more tokens, or costs more.

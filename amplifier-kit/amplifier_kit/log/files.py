@@ -8,8 +8,9 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.log.record import decode
 
 NAME = "events.jsonl"

@@ -12,8 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, parse
 from amplifier_kit.log.record import FACTS, IDS, Record, normal_error

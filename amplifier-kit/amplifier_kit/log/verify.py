@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.reader import LogLine, LogReader, TornLine
 from amplifier_kit.log.record import decode, digest

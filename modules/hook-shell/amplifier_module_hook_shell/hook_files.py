@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.config import read_config
 from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.struct import FrozenStruct, Struct

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.events import (
     CONTENT_BLOCK_END,
@@ -14,6 +14,7 @@ from amplifier_core.events import (
     TOOL_POST,
     TOOL_PRE,
 )
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
 from amplifier_module_hooks_streaming_ui.config import UiSection
 from amplifier_module_hooks_streaming_ui.line_buffer import LineBuffer

@@ -7,9 +7,10 @@ import logging
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from amplifier_core.events import PLAN_END, PLAN_START
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.loop.config import UNLIMITED
 from amplifier_kit.engine.loop.request import Choice
 from amplifier_kit.engine.loop.session import TurnSession

@@ -7,10 +7,11 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_RESOLVE
 from amplifier_core.message_models import ChatRequest, Message
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop.reply import read_reply
 from amplifier_kit.engine.loop.request import Choice

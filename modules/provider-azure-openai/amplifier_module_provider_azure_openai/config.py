@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.llm.config import Name, Switch, env_or_config, to_switch
 from amplifier_kit.llm.responses.request import ResponsesConfig
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import Field
 
 from amplifier_core import ConfigField
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.llm.chat.provider import ChatProvider
 from amplifier_kit.llm.chat.request import ChatConfig
 from amplifier_kit.llm.client import NO_KEY

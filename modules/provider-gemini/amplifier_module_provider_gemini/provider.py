@@ -6,12 +6,13 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from pydantic import Field, ValidationError
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import InvalidRequestError, LLMError, RateLimitError
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.usage import InvalidUsageError
 from amplifier_kit.llm.client import capture_responses, http_client, import_in_thread, record_response
 from amplifier_kit.llm.config import Name, PositiveWhole, ProviderConfig, Temperature, env_or_config

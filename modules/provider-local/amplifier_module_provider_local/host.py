@@ -12,10 +12,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.processes.launch import PIPE, make_socket_folder, open_process
 from amplifier_kit.guard.processes.programs import command_environment
 from amplifier_kit.guard.processes.running_command import signal_name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from amplifier_core import ToolResult
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.changes import Change, check_writable, exclusive_access
 from amplifier_kit.guard.files.place import FileError, Place, discloses, read_content
 from amplifier_kit.guard.files.text import decode, encode

@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.guard.processes.programs import is_below
 from amplifier_module_tool_mcp.faults import ServerFault

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import make_private
 from amplifier_kit.guard.processes.programs import is_below
 from amplifier_kit.guard.sandbox.config import SandboxConfig

@@ -12,8 +12,9 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.delegation.child_run import ChildEvents, ChildRun
 from amplifier_kit.engine.delegation.request import AgentDirectory, DelegationConfig, DelegationError, Dispatch

@@ -7,8 +7,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, memory_file, run_program
 from amplifier_kit.guard.processes.programs import find_program
 from amplifier_kit.guard.sandbox.sandbox import sandbox_of

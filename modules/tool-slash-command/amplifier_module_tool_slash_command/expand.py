@@ -11,8 +11,9 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, denied_to_model, project_of
 from amplifier_kit.struct import Struct
 from amplifier_module_tool_slash_command.command_file import Command

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.network import MalformedError, Target, parse_url
 from amplifier_module_tool_web.call import Call, Failure
 from amplifier_module_tool_web.client import Client

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from amplifier_app_cli.ui.plain import plain
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError, did_you_mean
 
 if TYPE_CHECKING:

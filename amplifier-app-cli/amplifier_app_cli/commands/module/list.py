@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
@@ -19,6 +19,7 @@ from amplifier_app_cli.ui.layout import table, terminal_width
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_core.loader import ModuleLoader
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.bundles.explain import named_at
 from amplifier_foundation.bundles.plan_modules import all_modules
 from amplifier_foundation.errors import FoundationError, did_you_mean

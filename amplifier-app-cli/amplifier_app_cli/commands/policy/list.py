@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -15,6 +14,7 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import PathNotFoundError
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.policy_file import PolicySource, read_policy_file

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from amplifier_app_cli.ui.colour import Ink, Tone
 from amplifier_app_cli.ui.layout import columns
 from amplifier_app_cli.ui.menu import Option
 from amplifier_app_cli.ui.plain import visible
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
 
 if TYPE_CHECKING:

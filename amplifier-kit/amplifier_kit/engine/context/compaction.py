@@ -12,8 +12,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from math import ceil
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.context.ledger import SYSTEM, TOOL, USER, Conversation, Message
 from amplifier_kit.engine.context.shorten import clip_result, stub_user_message, truncate_result
 from amplifier_kit.engine.context.token_budget import ContextConfig, TokenBudget, estimate_tokens

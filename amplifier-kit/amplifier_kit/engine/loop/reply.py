@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel
 
 from amplifier_core.message_models import Usage
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.pairing import rename_calls, tool_call_ids, tool_call_names
 from amplifier_kit.engine.usage import usage_fault

@@ -19,7 +19,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.approval import WaitClock, measure_waits
 from amplifier_core.data import clean, describe, reason
@@ -33,6 +33,7 @@ from amplifier_core.events import (
     TOOL_PRE,
 )
 from amplifier_core.models import HookResult, ToolResult
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.monitor import TurnMonitor

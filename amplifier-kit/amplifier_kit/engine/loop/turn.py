@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from amplifier_core.data import INTERRUPTS
 from amplifier_core.events import (
@@ -24,6 +24,7 @@ from amplifier_core.events import (
     PROMPT_SUBMIT,
     PROVIDER_RESOLVE,
 )
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.loop_guard import LoopGuard, Repetition, Step

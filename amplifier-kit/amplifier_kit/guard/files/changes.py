@@ -13,8 +13,9 @@ import stat
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from typing import Final, NamedTuple
+from typing import Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error, is_unchanged
 
 _CHUNK: Final = 1 << 20

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.place import FileError
 
 #: How many bytes are examined to recognise a file's format.

@@ -10,11 +10,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from pydantic import Field
 
 from amplifier_core.events import ARTIFACT_READ, ARTIFACT_WRITE
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.config import Config, Paths, PathText
 from amplifier_kit.guard.authorization import HidingError, IsHidden, authorize, hiding

@@ -7,8 +7,9 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.policy.paths import PathError, resolved, spelled
 from amplifier_kit.guard.policy.segments import HOLE, MAX_LENGTH, Segment, line_forms, spans_commands
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.policy.facts import Facts, Part, parts_of
 from amplifier_kit.guard.policy.paths import (
     check_classes,

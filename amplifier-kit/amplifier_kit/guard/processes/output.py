@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.redaction.stream import ESCAPES, SEPARATOR
 
 #: After this many bytes, reading may slow down.

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from itertools import pairwise, repeat
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import secret_sources
 from amplifier_kit.guard.redaction.field_names import (
     ID_KEYS,

@@ -17,8 +17,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.control_files import StandIn
 from amplifier_kit.guard.sandbox.errors import SandboxError
 

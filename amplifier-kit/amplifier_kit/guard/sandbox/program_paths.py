@@ -12,8 +12,9 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import Final
 
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.processes.programs import find_program, is_below, leaves_by_link
 from amplifier_kit.guard.sandbox.system_paths import (
     BIN_NAMES,

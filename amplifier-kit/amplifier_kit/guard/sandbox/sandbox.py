@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.events import SESSION_END
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.processes import supervisor
 from amplifier_kit.guard.processes.programs import command_environment, loader_variables

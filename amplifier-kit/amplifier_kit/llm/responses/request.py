@@ -10,11 +10,12 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
+from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.config import expects
 from amplifier_kit.llm.config import (
     Name,
