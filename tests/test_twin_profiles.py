@@ -13,7 +13,7 @@ HOSTILE = locate("hostile-module").with_suffix("")
 
 
 def _profile(name: str, **more: str) -> Profile:
-    return load(name, {"REPO": str(ROOT), **more}, {}).profile
+    return load(name, {"REPO": str(ROOT), **more}).profile
 
 
 def _block(page: Path, heading: str) -> str:
@@ -25,7 +25,7 @@ def _block(page: Path, heading: str) -> str:
 @pytest.mark.parametrize("name", shipped_names())
 def test_every_shipped_profile_is_valid(name: str) -> None:
     """A profile that ships is read without a fault or a note, has checks, and proves the tree it is given."""
-    loaded = load(name, {"REPO": str(ROOT)}, {})
+    loaded = load(name, {"REPO": str(ROOT)})
     assert (loaded.profile.name, loaded.format, loaded.notes) == (name, "dtu-1", ())
     assert loaded.profile.checks
     assert [repository.path for repository in loaded.profile.repositories] == [ROOT]
@@ -86,7 +86,7 @@ def test_the_example_of_the_package_is_valid(tmp_path: Path) -> None:
     text = _block(ROOT / "amplifier-digital-twin" / "README.md", "## An example")
     path = tmp_path / "hello.yaml"
     path.write_text(text, encoding="utf-8")
-    loaded = load(str(path), {}, {})
+    loaded = load(str(path), {})
     assert (loaded.profile.name, loaded.notes) == ("hello", ())
 
 

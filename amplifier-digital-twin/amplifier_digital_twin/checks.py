@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from packaging.utils import canonicalize_name
-
 from amplifier_digital_twin import __version__
 from amplifier_digital_twin.engines.engine import Finished, end_of
 from amplifier_digital_twin.errors import TwinError
@@ -62,7 +60,7 @@ def check_universe(universe: Universe, folder: Path) -> dict[str, Any]:
     """
     log, profile = universe.log, universe.profile
     try:
-        evidence = Evidence(folder, universe.secrets.values())
+        evidence = Evidence(folder, universe.log.secrets)
         with log.timed("checks"):
             outcomes = run_checks(universe, evidence)
         log.progress("collecting evidence")
@@ -83,7 +81,7 @@ def check_universe(universe: Universe, folder: Path) -> dict[str, Any]:
 def keep_failure(universe: Universe, folder: Path, error: TwinError) -> None:
     """Keep what is known of a launch that failed, before everything is destroyed."""
     try:
-        evidence = Evidence(folder, universe.secrets.values())
+        evidence = Evidence(folder, universe.log.secrets)
         evidence.add_json("error.json", error.record())
         _add_logs(universe, evidence)
     except OSError as fault:
@@ -111,7 +109,9 @@ def run_checks(universe: Universe, evidence: Evidence) -> list[Outcome]:
         except TwinError as error:
             problems, details = [error.message], {"error": error.record()}
         seconds = time.monotonic() - begin
-        outcome = Outcome(check.name, evidence.masked("; ".join(problems)), seconds, evidence.masked(details))
+        outcome = Outcome(
+            check.name, evidence.secrets.masked("; ".join(problems)), seconds, evidence.secrets.masked(details)
+        )
         outcomes.append(outcome)
         universe.log.event("check", **outcome.record())
         universe.log.progress(f"check {check.name}: {'pass' if outcome.is_ok else f'FAIL: {outcome.reason}'}")
@@ -165,9 +165,6 @@ def _provenance(names: Any, universe: Universe) -> Result:
     problems = [f"{finding.name} {finding.version}: {finding.reason}" for finding in findings if not finding.is_ok]
     if names == "all" and not findings:
         problems.append("no installed package was found")
-    if names != "all":
-        seen = {finding.name for finding in findings}
-        problems += [f"{name} is not installed" for name in names if canonicalize_name(name) not in seen]
     return problems, {"packages": [finding.record() for finding in findings]}
 
 

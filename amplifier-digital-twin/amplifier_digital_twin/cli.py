@@ -132,11 +132,11 @@ class Program(click.Group):
         is_main = threading.current_thread() is threading.main_thread()
         try:
             with _signals_raise() if is_main else nullcontext():
-                code = self._run(arguments, options)
+                status = self._run(arguments, options)
         except (Interrupted, KeyboardInterrupt, click.Abort) as error:
             report("amplifier-digital-twin: stopped")
-            code = error.exit_code if isinstance(error, Interrupted) else 130
-        sys.exit(code)
+            status = error.exit_code if isinstance(error, Interrupted) else 130
+        sys.exit(status)
 
     def _run(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> int:
         try:
@@ -150,13 +150,16 @@ class Program(click.Group):
             report_error(error.fault.message, error.fault.remedy)
             return NOT_RUN
         except Exception as error:
-            code_, message, remedy = described(error)
-            try:
-                print_result({"error": {"code": code_, "message": message, "remedy": remedy}})
-            except OSError:
-                _discard_stdout()  # the error may be that standard output cannot be written
-            report_error(message, remedy)
-            return ERROR
+            return _print_error(*described(error))
+
+
+def _print_error(code: str, message: str, remedy: str) -> int:
+    try:
+        print_result({"error": {"code": code, "message": message, "remedy": remedy}})
+    except OSError:
+        _discard_stdout()  # the error may be that standard output cannot be written
+    report_error(message, remedy)
+    return ERROR
 
 
 def _discard_stdout() -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.files import Place
-from amplifier_digital_twin.log import MASK, SHORTEST_SECRET
-from amplifier_kit.guard.private_files import masked, replace_unmasked
+from amplifier_digital_twin.log import Secrets
+from amplifier_kit.guard.private_files import replace_unmasked
 
 if TYPE_CHECKING:
     from amplifier_digital_twin.checks import Outcome
@@ -28,31 +26,17 @@ MAX_FILES: Final = 10_000
 class Evidence:
     """A folder that is written once; the values of `secrets` get into none of its files, nor into their names."""
 
-    def __init__(self, folder: Path, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, folder: Path, secrets: Secrets | None = None) -> None:
         self.folder = folder
-        self._needles = _needles(secrets)
+        self.secrets = secrets or Secrets()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def mask(self, content: bytes) -> bytes:
-        """Return the content without secrets: known values, however they are written, and what looks like one."""
-        for needle in self._needles:
-            content = content.replace(needle, MASK.encode("utf-8"))
-        return masked(content)
-
-    def masked(self, value: Any) -> Any:
-        """Return JSON without the values of secrets in its texts and keys."""
-        if isinstance(value, str):
-            return self.mask(value.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
-        if isinstance(value, dict):
-            return {self.masked(key): self.masked(item) for key, item in value.items()}
-        return [self.masked(item) for item in value] if isinstance(value, list | tuple) else value
 
     def add_bytes(self, name: str, content: bytes, *, is_masked: bool = True) -> None:
         """Write a file; of one that is too large, its end. Raises TwinError for a name that leads elsewhere.
 
         `is_masked`: no for pictures, in which a secret cannot be replaced, and a changed byte would spoil them.
         """
-        content = self.mask(content) if is_masked else content
+        content = self.secrets.mask(content) if is_masked else content
         if is_masked and len(content) > MAX_FILE:
             # Masked first: a value that the cut goes through would no longer be found.
             content = b"[the beginning is left out]\n" + content[-MAX_FILE:]
@@ -67,7 +51,7 @@ class Evidence:
     def add_json(self, name: str, value: Any) -> None:
         """Write JSON; what JSON has not is written as text."""
         # Texts first: JSON in a text is escaped twice, and a value in it would no longer be found.
-        text = json.dumps(self.masked(value), indent=2, ensure_ascii=False, default=str) + "\n"
+        text = json.dumps(self.secrets.masked(value), indent=2, ensure_ascii=False, default=str) + "\n"
         self.add_bytes(name, text.encode("utf-8", "replace"))
 
     def add_file(self, name: str, source: Path) -> None:
@@ -106,8 +90,8 @@ class Evidence:
 
     def _keep(self, path: str, content: bytes) -> dict[str, Any]:
         """Write one artifact; return what is known of it."""
-        clean = self.mask(content)
-        name = os.fsdecode(self.mask(os.fsencode(path.lstrip("/"))))
+        clean = self.secrets.mask(content)
+        name = os.fsdecode(self.secrets.mask(os.fsencode(path.lstrip("/"))))
         self.add_bytes(f"artifacts/{name}", clean, is_masked=False)
         digest = hashlib.sha256(clean).hexdigest()
         return {"path": _printable(name), "bytes": len(content), "sha256": digest, "masked": clean != content}
@@ -116,7 +100,7 @@ class Evidence:
         """Write `verdict.json`, the last thing to be written, and return what is in it."""
         failed = [f"{outcome.name}: {outcome.reason}" for outcome in outcomes if not outcome.is_ok]
         reason = "; ".join(failed) if outcomes else "the profile has no checks: nothing was proved"
-        record: dict[str, Any] = self.masked(
+        record: dict[str, Any] = self.secrets.masked(
             {
                 "verdict": "fail" if reason else "pass",
                 "reason": reason,
@@ -126,17 +110,6 @@ class Evidence:
         )
         self.add_json("verdict.json", record)
         return record
-
-
-def _needles(secrets: Iterable[str]) -> list[bytes]:
-    """Return every way in which the values may be written, longest first."""
-    found: set[bytes] = set()
-    for value in secrets:
-        if len(value) >= SHORTEST_SECRET:
-            raw = value.encode("utf-8", "surrogateescape")
-            found |= {raw, base64.b64encode(raw), quote(raw, safe="").encode("ascii")}
-            found |= {json.dumps(value, ensure_ascii=ascii)[1:-1].encode("utf-8", "replace") for ascii in (True, False)}
-    return sorted(found, key=len, reverse=True)
 
 
 def _printable(name: str) -> str:

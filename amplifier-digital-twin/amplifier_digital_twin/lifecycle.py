@@ -17,7 +17,7 @@ from amplifier_digital_twin.processes import end_processes, processes_of
 from amplifier_digital_twin.profile.load import Loaded, read_saved_profile
 from amplifier_digital_twin.profile.model import Profile, parse_duration
 from amplifier_digital_twin.state import Folder, Found, Home, State
-from amplifier_digital_twin.universe import SNAPSHOT_IMAGE, Universe
+from amplifier_digital_twin.universe import SNAPSHOT_IMAGE, Universe, identifier_of
 
 Listener = Callable[[str], None]
 
@@ -84,7 +84,7 @@ def destroy(found: Found, home: Home) -> None:
 def _remove(folder: Folder, state: State, home: Home) -> None:
     for engine in [engine_named(state.engine)] if state.engine else _usable_engines():
         for container in engine.find(_labels(home) | {LABEL_ID: state.id}):
-            engine.remove(container.name)
+            engine.remove(container)
         for name in state.snapshots:
             engine.remove_image(SNAPSHOT_IMAGE.format(f"{state.id}-{name}"))
     end_processes([*([state.services] if state.services else []), *processes_of(folder.path)])
@@ -133,9 +133,9 @@ def prune(home: Home) -> dict[str, Any]:
     for engine in _usable_engines():
         # Containers of ours whose universe has no directory any more.
         for container in engine.find(_labels(home) | {LABEL_ID: ""}):
-            identifier = container.labels[LABEL_ID]
+            identifier = identifier_of(container)
             if identifier not in kept and not (home.universes / identifier / "state.json").exists():
-                engine.remove(container.name)
+                engine.remove(container)
                 removed.add(identifier)
     for pattern in ("wheels/.build-*", "bases/.make-*"):
         for path in home.cache.glob(pattern):

@@ -54,36 +54,30 @@ def _start_time(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def start_process(
-    module: str, config: Path, log: Path, started: Callable[[ProcessIdentity], None]
-) -> Callable[[], dict[str, Any]]:
-    """Start `python -m MODULE CONFIG`; return a function that waits for the JSON line it prints when it serves.
+def start_process(module: str, config: Path, log: Path, started: Callable[[ProcessIdentity], object]) -> dict[str, Any]:
+    """Start `python -m MODULE CONFIG`, and return the JSON line it prints when it serves.
 
-    `started` is called with its identity at once, so that it can be ended whatever happens. Waiting raises TwinError
-    when the process reports an error, or ends, or takes too long.
+    `started` is called with its identity at once, so that it can be ended whatever happens. Raises TwinError when the
+    process reports an error, or ends, or takes too long.
     """
     with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "ab") as stream:
         argv = [sys.executable, "-m", module, str(config)]
         process = open_process(argv, environment=os.environ, stdout=PIPE, stderr=stream)
     _started.append(process)
     started(ProcessIdentity.of(process.pid))
-
-    def wait() -> dict[str, Any]:
-        assert process.stdout is not None
-        with selectors.DefaultSelector() as selector, process.stdout as stdout:
-            selector.register(stdout, selectors.EVENT_READ)
-            line = stdout.readline() if selector.select(START_SECONDS) else b""
-        try:
-            answer: dict[str, Any] = json.loads(line)
-        except ValueError:
-            words = log.read_text(encoding="utf-8", errors="replace")[-1500:].strip()
-            said = f"{module} did not start: {words or 'it printed nothing'}"
-            raise TwinError("services_failed", said, "this is a bug of the program: report it with this text") from None
-        if error := answer.get("error"):
-            raise TwinError(error["code"], error["message"], error["remedy"])
-        return answer
-
-    return wait
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector, process.stdout as stdout:
+        selector.register(stdout, selectors.EVENT_READ)
+        line = stdout.readline() if selector.select(START_SECONDS) else b""
+    try:
+        answer: dict[str, Any] = json.loads(line)
+    except ValueError:
+        words = log.read_text(encoding="utf-8", errors="replace")[-1500:].strip()
+        said = f"{module} did not start: {words or 'it printed nothing'}"
+        raise TwinError("services_failed", said, "this is a bug of the program: report it with this text") from None
+    if error := answer.get("error"):
+        raise TwinError(error["code"], error["message"], error["remedy"])
+    return answer
 
 
 def processes_of(folder: Path) -> list[ProcessIdentity]:

@@ -63,7 +63,8 @@ def survey_command(served: Served, *, python: str = "/usr/bin/python3", root: st
 
     Call it after everything is installed: it names the packages whose files must be hashed.
     """
-    return [python, "-I", "-S", "-", root, *sorted(_wheels(served))]
+    own = [path.name.partition("-")[0] for path in served.wheels.glob("*.whl")] if served.wheels is not None else []
+    return [python, "-I", "-S", "-", root, *sorted({canonicalize_name(name) for name in (*served.names, *own)})]
 
 
 def verify(served: Served, surveyed: bytes | str, names: Literal["all"] | Sequence[str] = "all") -> list[Finding]:

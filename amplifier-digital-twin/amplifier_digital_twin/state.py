@@ -9,9 +9,8 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -74,44 +73,23 @@ class State(BaseModel):
         return self.boot == boot_id() and self.holder.is_running() and time.time() < self.lease_until
 
 
-@dataclass(frozen=True)
 class Folder:
     """The directory of one universe."""
 
-    path: Path
-
-    @property
-    def state_file(self) -> Path:
-        """The state."""
-        return self.path / "state.json"
-
-    @property
-    def log(self) -> Path:
-        """The universe's own log."""
-        return self.path / "log.jsonl"
-
-    @property
-    def requests(self) -> Path:
-        """The log of what the services were asked for, and what they refused."""
-        return self.path / "requests.jsonl"
-
-    @property
-    def services_log(self) -> Path:
-        """The standard streams of the services."""
-        return self.path / "services.log"
-
-    @property
-    def services_config(self) -> Path:
-        """What the services are told."""
-        return self.path / "services.json"
-
-    @property
-    def sockets(self) -> Path:
-        """The directory that is mounted inside; in the temporary directory where its path would be too long."""
-        inside = self.path / "run"
-        if len(os.fsencode(inside)) <= _LONGEST_SOCKETS:
-            return inside
-        return Path(f"/tmp/amplifier-twin-{os.geteuid()}-{self.path.name}")
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.state_file = path / "state.json"
+        #: The universe's own log.
+        self.log = path / "log.jsonl"
+        #: The log of what the services were asked for, and what they refused.
+        self.requests = path / "requests.jsonl"
+        #: The standard streams of the services, and what they are told.
+        self.services_log = path / "services.log"
+        self.services_config = path / "services.json"
+        #: The directory that is mounted inside; in the temporary directory where its path would be too long.
+        self.sockets = path / "run"
+        if len(os.fsencode(self.sockets)) > _LONGEST_SOCKETS:
+            self.sockets = Path(f"/tmp/amplifier-twin-{os.geteuid()}-{path.name}")
 
     def read(self) -> State:
         """Return the state; raise TwinError when there is none, or it is invalid."""
@@ -143,8 +121,7 @@ class Folder:
             yield False
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A universe and its directory."""
 
     folder: Folder
@@ -167,31 +144,22 @@ class Found:
             raise TwinError("not_yours", f"{self.state.id}: {reason}", "ask its owner, or launch one")
 
 
-@dataclass(frozen=True)
 class Home:
     """The directory `<amplifier home>/digital-twin`."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        #: One directory per universe.
+        self.universes = path / "universes"
+        #: Base systems, results of provisioning, wheels, downloads; may be deleted while nothing runs.
+        self.cache = path / "cache"
+        #: Evidence for which no other place was named.
+        self.evidence = path / "evidence"
 
     @classmethod
     def of(cls) -> Home:
         """Return the user's."""
         return cls(amplifier_home(None) / "digital-twin")
-
-    @property
-    def universes(self) -> Path:
-        """One directory per universe."""
-        return self.path / "universes"
-
-    @property
-    def cache(self) -> Path:
-        """Base systems, snapshots of provisioned universes, wheels, downloads; may be deleted while nothing runs."""
-        return self.path / "cache"
-
-    @property
-    def evidence(self) -> Path:
-        """Evidence for which no other place was named."""
-        return self.path / "evidence"
 
     def create(self, *, name: str | None, profile: str, profile_path: Path, lease: float) -> Found:
         """Make the directory of a new universe, held by this process; raise TwinError when the name is taken."""

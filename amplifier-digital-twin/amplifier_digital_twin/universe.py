@@ -40,7 +40,8 @@ from amplifier_digital_twin.wheels import gather
 from amplifier_foundation.files import locked, make_private
 from amplifier_kit.guard.processes.programs import find_program
 
-CONTAINER: Final = "amplifier-twin-{}"
+_CONTAINER: Final = "amplifier-twin-"
+_BUILD: Final = "-build"
 SNAPSHOT_IMAGE: Final = "localhost/amplifier-twin/snapshot:{}"
 _PROVISIONED_IMAGE: Final = "localhost/amplifier-twin/provisioned:{}"
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -85,9 +86,10 @@ class Universe:
         self.folder = found.folder
         self.id, self.name = found.state.id, found.state.name
         self.profile, self.engine, self.secrets, self.log = profile, engine, secrets, log
-        self.container = CONTAINER.format(self.id)
+        self.container = f"{_CONTAINER}{self.id}"
         self.place = Place(engine, self.container, profile.user)
         self._home = home
+        self._first: ProcessIdentity | None = None
         self._lease_until = found.state.lease_until
         self._deadline = time.monotonic() + profile.limits.wall
 
@@ -140,13 +142,17 @@ class Universe:
 
     def release(self) -> None:
         """Let the universe exist as long as its container runs, whatever becomes of this process."""
-        self.folder.update(phase="ready", holder=self._process())
-
-    def _process(self) -> ProcessIdentity:
-        pid = self.engine.init_pid(self.container)
-        if pid is None:
+        process = self._process()
+        if process is None:
             raise TwinError("twin_gone", f"{self.container} does not run", "see `logs`, and launch another")
-        return ProcessIdentity.of(pid)
+        self.folder.update(phase="ready", holder=process)
+
+    def _process(self) -> ProcessIdentity | None:
+        """Return the container's first process; None when it does not run."""
+        if self._first is None or not self._first.is_running():
+            pid = self.engine.init_pid(self.container)
+            self._first = ProcessIdentity.of(pid) if pid is not None else None
+        return self._first
 
     def _services_config(self) -> ServicesConfig:
         profile, path = self.profile, self.folder.path
@@ -179,12 +185,12 @@ class Universe:
 
     def _start_services(self, config: ServicesConfig) -> tuple[Served, list[dict[str, Any]]]:
         config.save(self.folder.services_config)
-
-        def started(process: ProcessIdentity) -> None:
-            self.folder.update(services=process)
-
-        module = "amplifier_digital_twin.services.process"
-        answer = start_process(module, self.folder.services_config, self.folder.services_log, started)()
+        answer = start_process(
+            "amplifier_digital_twin.services.process",
+            self.folder.services_config,
+            self.folder.services_log,
+            lambda process: self.folder.update(services=process),
+        )
         served = Served.load(config)
         for note in served.notes:
             self.log.progress(f"note: {note}")
@@ -194,7 +200,7 @@ class Universe:
         @contextmanager
         def builder() -> Iterator[tuple[Place, Mapping[str, str]]]:
             self.log.progress("building wheels in a throw-away container")
-            place = self.place._replace(container=f"{self.container}-build")
+            place = self.place._replace(container=f"{self.container}{_BUILD}")
             self._create(config, image, image.name, place.container)
             try:
                 place.make_directory(place.user.home)
@@ -415,7 +421,7 @@ class Universe:
                 remedy = "give it a longer `timeout` in the profile, or find out what it waits for"
                 raise TwinError("provision_failed", f"`{text}` was not done after {command.timeout:g} s", remedy)
             if finished.exit_code != 0:
-                words = self.log.mask(end_of(finished.stderr) or end_of(finished.stdout))
+                words = self.log.secrets.masked(end_of(finished.stderr) or end_of(finished.stdout))
                 said = f"`{text}` ended with exit code {finished.exit_code}:\n{words}"
                 remedy = "`launch --keep` leaves the universe as it is, to look around in it with `exec`"
                 raise TwinError("provision_failed", said, remedy)
@@ -492,7 +498,7 @@ class Universe:
         return {
             "backend": self.engine.name,
             "container": self.container,
-            "running": self.engine.init_pid(self.container) is not None,
+            "running": self._process() is not None,
             "base": self.profile.base.image,
             "user": self.profile.user.name,
             "ports": list(state.ports),
@@ -509,6 +515,11 @@ class Universe:
                 words = end_of(self.run(f"tail -c 1000 {log}", timeout=30).stdout)
                 said = f"the mock {mock.name!r} does not listen on port {mock.port}: {words}"
                 raise TwinError("mock_failed", said, "let its command listen on 127.0.0.1 and that port")
+
+
+def identifier_of(container: str) -> str:
+    """Return the identifier of the universe that a container is of."""
+    return container.removeprefix(_CONTAINER).removesuffix(_BUILD)
 
 
 def _first_process(ports: Mapping[str, int]) -> str:

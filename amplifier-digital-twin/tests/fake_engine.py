@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from amplifier_digital_twin.engines.engine import Container, ContainerSpec, Engine, Probe
+from amplifier_digital_twin.engines.engine import ContainerSpec, Engine, Probe
 
 
 class HostEngine(Engine):
@@ -13,9 +13,10 @@ class HostEngine(Engine):
 
     name = "host"
 
-    def __init__(self, probe: Probe | None = None, containers: Sequence[Container] = ()) -> None:
+    def __init__(self, probe: Probe | None = None) -> None:
         self.answer = probe or Probe(True, features=dict.fromkeys(("memory", "pids", "cpus", "disk"), "yes"))
-        self.containers = list(containers)
+        #: Their labels, by name.
+        self.containers: dict[str, Mapping[str, str]] = {}
         self.images_made: list[str] = []
 
     def probe(self) -> Probe:
@@ -28,7 +29,7 @@ class HostEngine(Engine):
         self.images_made.append(image)
 
     def create(self, spec: ContainerSpec) -> None:
-        self.containers.append(Container(spec.name, spec.labels))
+        self.containers[spec.name] = spec.labels
 
     def exec_argv(
         self, container: str, uid: int, gid: int | None = None, cwd: str = "/", environment: Mapping[str, str] = {}
@@ -41,15 +42,15 @@ class HostEngine(Engine):
     def commit(self, container: str, image: str) -> None:
         self.images_made.append(image)
 
-    def find(self, labels: Mapping[str, str]) -> list[Container]:
+    def find(self, labels: Mapping[str, str]) -> list[str]:
         return [
-            container
-            for container in self.containers
-            if all(key in container.labels and value in ("", container.labels[key]) for key, value in labels.items())
+            name
+            for name, own in self.containers.items()
+            if all(key in own and value in ("", own[key]) for key, value in labels.items())
         ]
 
     def remove(self, container: str) -> None:
-        self.containers = [each for each in self.containers if each.name != container]
+        self.containers.pop(container, None)
 
     def remove_image(self, image: str) -> None:
         self.images_made = [each for each in self.images_made if each != image]

@@ -16,7 +16,7 @@ from amplifier_digital_twin import evidence as evidence_module
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.evidence import Evidence
 from amplifier_digital_twin.files import Place
-from amplifier_digital_twin.log import Log
+from amplifier_digital_twin.log import Log, Secrets
 from amplifier_digital_twin.profile.model import PushedFile, User
 
 from .fake_engine import HostEngine
@@ -46,7 +46,7 @@ def _add(members: tarfile.TarFile, name: str, content: bytes = b"x", kind: bytes
 
 def test_no_form_of_a_secret_is_in_the_evidence(tmp_path: Path) -> None:
     """A value is masked as it is, in JSON, and in base64, also in names of files."""
-    kept = Evidence(tmp_path / "e", [SECRET])
+    kept = Evidence(tmp_path / "e", Secrets([SECRET]))
     kept.add_bytes("a.out", f"{SECRET} {base64.b64encode(SECRET.encode()).decode()}".encode())
     kept.add_json("b.json", {"text": json.dumps({"inner": SECRET}), SECRET: 1})
     kept.collect(Place(HostileEngine(lambda members: _add(members, "home/user/hunter2")), "c", USER), ["~/**"])

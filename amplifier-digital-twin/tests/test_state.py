@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from amplifier_digital_twin import lifecycle
-from amplifier_digital_twin.engines.engine import LABEL_HOME, LABEL_ID, LABEL_USER, Container
+from amplifier_digital_twin.engines.engine import LABEL_HOME, LABEL_ID, LABEL_USER
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.processes import ProcessIdentity, end_processes, start_process
 from amplifier_digital_twin.state import Found, Home
@@ -107,17 +107,19 @@ def test_prune_removes_the_dead_and_leaves_the_living(home: Home, engine: HostEn
     process = subprocess.Popen(["sleep", "60"])
     dead.folder.update(holder=_dead(), services=ProcessIdentity.of(process.pid), engine="host")
     labels = {LABEL_HOME: str(home.path), LABEL_USER: str(os.geteuid())}
-    engine.containers = [
-        Container("living", {**labels, LABEL_ID: living.state.id}),
-        Container("dead", {**labels, LABEL_ID: dead.state.id}),
-        Container("orphan", {**labels, LABEL_ID: "dtu-ffffffff"}),
-        Container("other-home", {**labels, LABEL_HOME: "/elsewhere", LABEL_ID: "dtu-eeeeeeee"}),
-        Container("other-user", {**labels, LABEL_USER: "12345", LABEL_ID: "dtu-dddddddd"}),
-        Container("somebody-elses", {}),
-    ]
+    engine.containers = {
+        f"amplifier-twin-{living.state.id}": {**labels, LABEL_ID: living.state.id},
+        f"amplifier-twin-{dead.state.id}": {**labels, LABEL_ID: dead.state.id},
+        "amplifier-twin-dtu-ffffffff-build": {**labels, LABEL_ID: "dtu-ffffffff"},
+        "amplifier-twin-dtu-eeeeeeee": {**labels, LABEL_HOME: "/elsewhere", LABEL_ID: "dtu-eeeeeeee"},
+        "amplifier-twin-dtu-dddddddd": {**labels, LABEL_USER: "12345", LABEL_ID: "dtu-dddddddd"},
+        "somebody-elses": {},
+    }
     record = lifecycle.prune(home)
     assert record == {"removed": sorted([dead.state.id, "dtu-ffffffff"]), "kept": [living.state.id], "failed": {}}
-    assert [each.name for each in engine.containers] == ["living", "other-home", "other-user", "somebody-elses"]
+    assert [name.removeprefix("amplifier-twin-") for name in engine.containers] == [
+        *(living.state.id, "dtu-eeeeeeee", "dtu-dddddddd", "somebody-elses")
+    ]
     assert living.folder.path.exists()
     assert not dead.folder.path.exists()
     assert process.wait(5) is not None
@@ -165,7 +167,6 @@ def test_a_service_that_does_not_start_is_an_error_with_its_last_words(tmp_path:
     config = tmp_path / "services.json"
     config.write_text("not json", encoding="utf-8")
     started: list[ProcessIdentity] = []
-    wait = start_process("amplifier_digital_twin.services.process", config, tmp_path / "log", started.append)
     with pytest.raises(TwinError, match="Invalid JSON"):
-        wait()
+        start_process("amplifier_digital_twin.services.process", config, tmp_path / "log", started.append)
     assert len(started) == 1

@@ -57,9 +57,9 @@ _LONGEST_VALUE: Final = 200
 # -- types of values that several modules share --
 
 
-def expects(text: str) -> Any:
-    """Return an annotation that describes a type in error messages: "must be <text>, got ..."."""
-    return Field(json_schema_extra={_EXPECTED: text})
+def expects(text: str, **constraints: Any) -> Any:
+    """Return an annotation that describes a type, and its constraints, in messages: "must be <text>, got ..."."""
+    return Field(json_schema_extra={_EXPECTED: text}, **constraints)
 
 
 Count = Annotated[int, Field(ge=1)]

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from amplifier_digital_twin.engines.engine import (
     ROOT_CAPABILITIES,
-    Container,
     ContainerSpec,
     Engine,
     Probe,
@@ -98,13 +97,9 @@ class ContainerEngine(Engine):
     def commit(self, container: str, image: str) -> None:
         self.must("commit", "--pause=true", container, image)
 
-    def find(self, labels: Mapping[str, str]) -> list[Container]:
+    def find(self, labels: Mapping[str, str]) -> list[str]:
         filters = [f"--filter=label={key}" + (f"={value}" if value else "") for key, value in labels.items()]
-        names = self.must("ps", "--all", "--no-trunc", "--quiet", *filters).split()
-        # A container that ends meanwhile fails the whole command, and is none to be found.
-        result = self.call("container", "inspect", *names) if names else None
-        found: list[dict[str, Any]] = json.loads(result.stdout) if result is not None else []
-        return [Container(item["Name"].lstrip("/"), item["Config"].get("Labels") or {}) for item in found]
+        return self.must("ps", "--all", "--format", "{{.Names}}", *filters).split()
 
     def remove(self, container: str) -> None:
         result = self.call("rm", "--force", "--volumes", *self.at_once, container)

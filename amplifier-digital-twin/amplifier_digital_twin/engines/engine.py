@@ -76,13 +76,6 @@ class ContainerSpec:
     mounts: Mapping[str, Path]
 
 
-class Container(NamedTuple):
-    """A container of ours that exists."""
-
-    name: str
-    labels: Mapping[str, str]
-
-
 class Probe(NamedTuple):
     """Whether an engine can be used here, and if not, why and what to do; features it has or lacks, with the reason."""
 
@@ -164,8 +157,8 @@ class Engine(ABC):
         """Keep a container's root file system as an image."""
 
     @abstractmethod
-    def find(self, labels: Mapping[str, str]) -> list[Container]:
-        """Return the containers that have all these labels (an empty value means any), running or not."""
+    def find(self, labels: Mapping[str, str]) -> list[str]:
+        """Return the names of containers that have all these labels (an empty value means any), running or not."""
 
     @abstractmethod
     def remove(self, container: str) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from amplifier_digital_twin.engines.engine import (
     ROOT_CAPABILITIES,
-    Container,
     ContainerSpec,
     Engine,
     Probe,
@@ -113,14 +112,14 @@ class Incus(Engine):
         finally:
             self.must("snapshot", "delete", container, "amplifier")
 
-    def find(self, labels: Mapping[str, str]) -> list[Container]:
+    def find(self, labels: Mapping[str, str]) -> list[str]:
         found: list[dict[str, Any]] = json.loads(self.must("list", "--format", "json"))
         containers = []
         for item in found:
             config = item.get("config") or {}
             own = {key.removeprefix("user."): value for key, value in config.items() if key.startswith("user.")}
             if all(key in own and value in ("", own[key]) for key, value in labels.items()):
-                containers.append(Container(str(item["name"]), own))
+                containers.append(str(item["name"]))
         return containers
 
     def remove(self, container: str) -> None:

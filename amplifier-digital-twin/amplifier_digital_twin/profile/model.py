@@ -103,7 +103,8 @@ def web_address(value: str) -> str:
 def repository_address(value: str) -> str:
     """Check the public address of a repository; raises ValueError."""
     parts = urlsplit(web_address(value))
-    if not parts.path.strip("/") or parts.query or parts.fragment:
+    names = parts.path.strip("/").removesuffix(".git").split("/")
+    if any(name in ("", ".", "..") or "\\" in name for name in names) or parts.query or parts.fragment:
         raise ValueError(f"{value!r} names no repository, as https://github.com/owner/name does")
     return value
 
@@ -131,47 +132,44 @@ def _one_or_many(value: Any) -> Any:
 
 
 Name = Annotated[
-    str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"),
-    expects("a name of letters, digits, '.', '_' and '-'"),
+    str, expects("a name of letters, digits, '.', '_' and '-'", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
 ]
-EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"), expects("the name of a variable")]
-UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$"), expects("a user name in lower case")]
-HostName = Annotated[str, Field(pattern=rf"^{_HOST}$"), expects("the exact name of a host, like api.example.com")]
+EnvName = Annotated[str, expects("the name of a variable", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+UserName = Annotated[str, expects("a user name in lower case", pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+HostName = Annotated[str, expects("the exact name of a host, like api.example.com", pattern=rf"^{_HOST}$")]
 Allowed = Annotated[
     str,
-    Field(pattern=rf"^(@package-index|@apt|{_HOST}(:[0-9]{{1,5}})?)$"),
-    expects("'@package-index', '@apt' or the exact name of a host, like api.example.com or example.com:8443"),
+    expects(
+        "'@package-index', '@apt' or the exact name of a host, like api.example.com or example.com:8443",
+        pattern=rf"^(@package-index|@apt|{_HOST}(:[0-9]{{1,5}})?)$",
+    ),
 ]
 PackageName = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"), expects("the name of a Python package")
+    str, expects("the name of a Python package", pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
 ]
 DebianPackage = Annotated[
-    str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]+(=[A-Za-z0-9.+:~-]+)?$"), expects("the name of a Debian package")
+    str, expects("the name of a Debian package", pattern=r"^[a-z0-9][a-z0-9.+-]+(=[A-Za-z0-9.+:~-]+)?$")
 ]
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$"), expects("a SHA-256 in 64 lower case hexadecimal digits")]
+Sha256 = Annotated[str, expects("a SHA-256 in 64 lower case hexadecimal digits", pattern="^[0-9a-f]{64}$")]
 #: No leading dash: a reference is an argument of git.
 Ref = Annotated[
-    str, Field(pattern=r"^[^\s\x00~^:?*\[\\-][^\s\x00~^:?*\[\\]*$"), expects("'worktree', a branch, a tag or a commit")
+    str, expects("'worktree', a branch, a tag or a commit", pattern=r"^[^\s\x00~^:?*\[\\-][^\s\x00~^:?*\[\\]*$")
 ]
 Picture = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,58}\.png$"), expects("the name of a .png file, without folders")
+    str, expects("the name of a .png file, without folders", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,58}\.png$")
 ]
 Subdirectory = Annotated[
-    str, Field(pattern=r"^([^/.][^/]*|\.)(/[^/.][^/]*)*$"), expects("a folder of the repository, without '..'")
+    str, expects("a folder of the repository, without '..'", pattern=r"^([^/.][^/]*|\.)(/[^/.][^/]*)*$")
 ]
+InnerPath = Annotated[str, expects("a path inside the universe that starts with / or ~/", pattern=r"^(/|~/|~$)")]
 Port = Annotated[int, Field(ge=1, le=65535)]
-FreePort = Annotated[int, Field(ge=0, le=65535)]
 #: Ids above these mean `nobody` and `none` to the system.
 Id = Annotated[int, Field(ge=0, le=65533)]
-Size = Annotated[
-    int, BeforeValidator(_text_as(parse_size)), Field(gt=0, le=2**62), expects("a size above 0, like 512m or 2g")
-]
+Size = Annotated[int, BeforeValidator(_text_as(parse_size)), expects("a size above 0, like 512m or 2g", gt=0, le=2**62)]
 Duration = Annotated[
     float,
     BeforeValidator(_text_as(parse_duration)),
-    Field(gt=0, le=10 * 365 * 86400.0, allow_inf_nan=False),
-    expects("a duration above 0, like 90s or 20m"),
+    expects("a duration above 0, like 90s or 20m", gt=0, le=10 * 365 * 86400.0),
 ]
 Expression = Annotated[Text, AfterValidator(_expression), expects("a regular expression")]
 Permissions = Annotated[
@@ -180,16 +178,13 @@ Permissions = Annotated[
     PlainSerializer(lambda mode: f"{mode:04o}"),
     expects('permissions in octal and in quotes, like "0644"'),
 ]
-InnerPath = Annotated[str, Field(pattern=r"^(/|~/|~$)"), expects("a path inside the universe that starts with / or ~/")]
 HostPath = Annotated[
     Path, PlainValidator(_host_path, json_schema_input_type=str), PlainSerializer(str), expects("a path")
 ]
 WebAddress = Annotated[str, AfterValidator(web_address), expects("an address like https://example.com/path")]
 ProbeAddress = Annotated[str, AfterValidator(_probe_address), expects("an address like http://localhost:80/path")]
 RepositoryAddress = Annotated[
-    str,
-    AfterValidator(repository_address),
-    expects("the address of a repository, like https://github.com/owner/name"),
+    str, AfterValidator(repository_address), expects("the address of a repository, like https://github.com/owner/name")
 ]
 RewrittenAddress = Annotated[
     str, AfterValidator(rewritten_address), expects("a host and at most a path, like api.example.com/v1")
@@ -416,7 +411,7 @@ class ForwardedPort(Model):
     """A port of the universe that the host reaches on loopback; host 0 picks a free one."""
 
     container: Port
-    host: FreePort = 0
+    host: Annotated[int, Field(ge=0, le=65535)] = 0
     label: str = ""
     path: Text = "/"
 

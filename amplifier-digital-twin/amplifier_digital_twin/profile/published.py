@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 
 from amplifier_digital_twin.profile import model
 from amplifier_digital_twin.profile.load import ProblemsError, references, resolve, substitute, validated
-from amplifier_digital_twin.profile.model import FOLDER, Duration, EnvName, Keys, Listed, Model, Size
+from amplifier_digital_twin.profile.model import FOLDER, Duration, EnvName, Keys, Listed, Model
 from amplifier_foundation.documents import Document
 from amplifier_kit.config import Text
 
@@ -108,11 +108,6 @@ class _Mock(Model):
     config: JsonValue = None
 
 
-class _Limits(Model):
-    memory: Size | None = model.Limits().memory
-    cpus: Annotated[float, Field(gt=0)] | None = None
-
-
 class PublishedProfile(Model):
     """Every key of the published format."""
 
@@ -168,52 +163,46 @@ class _Translation:
         self._published = published
         self._variables = variables
         self._repositories: list[model.Repository] = []
-        self._rewrites: list[model.Rewrite] = []
         self.problems: list[tuple[Keys, str]] = []
         self.notes: list[str] = []
 
     def profile(self, stem: str) -> model.Profile:
-        published = self._published
+        published, access = self._published, self._published.access
         given = published.name or stem
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", given).strip("-._")[:63] or "universe"
         if name != given:
             self.notes.append(f"name: {name!r} is used for {given!r}")
-        for index, rule in enumerate(published.url_rewrites.rules):
-            try:
-                self._read_rule(index, rule)
-            except ValueError as error:
-                self.problems.append((("url_rewrites", "rules", index), str(error)))
-        if published.url_rewrites.auth and self._rewrites:
+        rules = enumerate(published.url_rewrites.rules)
+        rewrites = [rewrite for index, rule in rules if (rewrite := self._rewrite(index, rule)) is not None]
+        if published.url_rewrites.auth and rewrites:
             self.notes.append("url_rewrites.auth: no credentials are sent; targets must be readable without")
         packages = [self._package(index, item) for index, item in enumerate(published.pypi_overrides.packages)]
-        update = published.update
+        services = published.passthrough.services
+        for service in services:
+            hint = "list its host under network.allow ('dtu: 1')"
+            self.notes.append(f"passthrough.services: {service.name!r} is not reachable: {hint}")
+        keys = dict.fromkeys(service.key_env for service in services if service.key_env)
+        ports = [port.model_dump(include=set(model.ForwardedPort.model_fields)) for port in access.ports]
         return model.Profile(
             name=name,
             description=published.description,
             base=model.Base(image=published.base.image),
             user=model.ROOT,
             limits=self._limits(),
-            secrets=self._secrets(),
+            secrets=tuple(model.Secret(env=key, optional=True) for key in keys),
             network=self._network(),
             repositories=tuple(self._repositories),
-            rewrites=tuple(self._rewrites),
+            rewrites=tuple(rewrites),
             packages=tuple(package for package in packages if package is not None),
             uv=model.UvPolicy(github_fast_path=published.url_rewrites.allow_uv_github_fast_path),
             provision=model.Provision(
-                files=published.provision.files,
-                commands=tuple(model.Command(run=run) for run in published.provision.setup_cmds),
+                files=published.provision.files, commands=_commands(published.provision.setup_cmds)
             ),
             update=model.Update(
-                commands=tuple(model.Command(run=run) for run in update.cmds), refresh_packages=update.refresh_pypi
+                commands=_commands(published.update.cmds), refresh_packages=published.update.refresh_pypi
             ),
-            readiness=(*published.readiness, *(_verification(port) for port in published.access.ports if port.verify)),
-            access=model.Access(
-                hostname=published.access.hostname,
-                ports=tuple(
-                    model.ForwardedPort(container=port.container, host=port.host, label=port.label, path=port.path)
-                    for port in published.access.ports
-                ),
-            ),
+            readiness=(*published.readiness, *(_verification(port) for port in access.ports if port.verify)),
+            access=model.Access(hostname=access.hostname, ports=tuple(model.ForwardedPort(**port) for port in ports)),
         )
 
     def _limits(self) -> model.Limits:
@@ -221,23 +210,13 @@ class _Translation:
         config = self._published.base.config
         for key in config.keys() - names.keys():
             self.notes.append(f"base.config: {key!r} is a setting of another engine and is not applied")
-        wanted = {names[key]: value for key, value in config.items() if key in names}
+        # Commands run as root, whose files no sized file system holds. There, numbers are text.
+        wanted = {names[key]: value for key, value in config.items() if key in names} | {"disk": None}
         try:
-            # There, numbers are text.
-            limits = _Limits.model_validate(wanted, strict=False)
+            return model.Limits.model_validate(wanted, strict=False)
         except ValueError as error:
             self.problems.append((("base", "config"), str(error)))
-            limits = _Limits()
-        # Commands run as root, whose files no sized file system holds.
-        return model.Limits(memory=limits.memory, cpus=limits.cpus, disk=None)
-
-    def _secrets(self) -> tuple[model.Secret, ...]:
-        services = self._published.passthrough.services
-        for service in services:
-            hint = "list its host under network.allow ('dtu: 1')"
-            self.notes.append(f"passthrough.services: {service.name!r} is not reachable: {hint}")
-        names = dict.fromkeys(service.key_env for service in services if service.key_env)
-        return tuple(model.Secret(env=name, optional=True) for name in names)
+            return model.Limits()
 
     def _network(self) -> model.Network:
         if not self._published.passthrough.allow_external:
@@ -249,16 +228,20 @@ class _Translation:
         )
         return model.Network(mode="gateway", allow=("@package-index", "@apt"))
 
-    def _read_rule(self, index: int, rule: _Rule) -> None:
+    def _rewrite(self, index: int, rule: _Rule) -> model.Rewrite | None:
+        """Return a rule as a rewrite; None when it leads to a working tree, or cannot be kept."""
         if rule.match_mode is not None:
             why = "match_mode is not used: a match always ends where a part of the path does"
             self.notes.append(f"url_rewrites.rules[{index}]: {why}")
-        match = model.rewritten_address(rule.match.partition("://")[2] or rule.match).rstrip("/")
-        if _is_address(rule.target):
-            self._rewrites.append(model.Rewrite(match=match, target=rule.target))
-        else:
+        try:
+            match = model.rewritten_address(rule.match.partition("://")[2] or rule.match).rstrip("/")
+            if _is_address(rule.target):
+                return model.Rewrite(match=match, target=rule.target)
             url = model.repository_address(f"https://{match}")
             self._repositories.append(model.Repository(path=_folder(rule.target), url=url))
+        except ValueError as error:
+            self.problems.append((("url_rewrites", "rules", index), str(error)))
+        return None
 
     def _package(self, index: int, item: _Package) -> model.Package | None:
         try:
@@ -268,24 +251,19 @@ class _Translation:
                 return model.Package(name=item.name, wheel_from_git=self._wheel_from_git(index, item.wheel_from_git))
             if item.wheel_path is not None:
                 return model.Package(name=item.name, wheel_path=Path(item.wheel_path))
-            if item.wheel_var is None or item.wheel_var not in self._variables:
+            if item.wheel_var not in self._variables:
                 hint = f"give the path of the wheel with --var {item.wheel_var}=PATH"
                 raise ValueError(f"the variable {item.wheel_var!r} has no value: {hint}")
-            return model.Package(name=item.name, wheel_path=Path.cwd() / self._variables[item.wheel_var])
+            return model.Package(name=item.name, wheel_path=Path.cwd() / self._variables[item.wheel_var or ""])
         except ValueError as error:
             self.problems.append((("pypi_overrides", "packages", index), str(error)))
             return None
 
     def _wheel_from_git(self, index: int, item: _WheelFromGit) -> model.WheelFromGit:
         if item.username is not None or item.token_var is not None:
-            self.notes.append(
-                f"pypi_overrides.packages[{index}]: no credentials are used: wheels come from local trees"
-            )
+            why = "no credentials are used: wheels come from local trees"
+            self.notes.append(f"pypi_overrides.packages[{index}]: {why}")
         repo = item.repo
-        known = {model.same_repository(each.url) for each in self._repositories}
-        if _is_address(repo) and model.same_repository(repo) not in known:
-            hint = "clone it, and add a rule to url_rewrites whose target is the folder"
-            raise ValueError(f"{repo!r} is not a local working tree: {hint}")
         if not _is_address(repo):
             folder = _folder(repo)
             # Without a public address, it gets one that leads nowhere else.
@@ -293,8 +271,15 @@ class _Translation:
             found = next((each for each in self._repositories if each.path == folder), None)
             self._repositories += [] if found else [fresh]
             repo = (found or fresh).url
+        elif model.same_repository(repo) not in {model.same_repository(each.url) for each in self._repositories}:
+            hint = "clone it, and add a rule to url_rewrites whose target is the folder"
+            raise ValueError(f"{repo!r} is not a local working tree: {hint}")
         given = {"ref": item.ref, "build": item.build_cmd, "glob": item.wheel_glob}
         return model.WheelFromGit(repo=repo, **{key: value for key, value in given.items() if value is not None})
+
+
+def _commands(lines: Sequence[str]) -> tuple[model.Command, ...]:
+    return tuple(model.Command(run=line) for line in lines)
 
 
 def _folder(target: str) -> Path:

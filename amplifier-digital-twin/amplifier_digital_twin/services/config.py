@@ -97,8 +97,3 @@ class Served(_Model):
             return cls.model_validate_json((config.state / "served.json").read_bytes())
         except (OSError, ValidationError) as error:
             raise TwinError("services_not_ready", f"{config.state}: {error}", "see the log of the services") from error
-
-
-def connect_command(config: ServicesConfig, port: int) -> list[str]:
-    """Return the command of the host whose stdin and stdout are a connection to a port of the container."""
-    return [*config.inside, "socat", "-", f"TCP:127.0.0.1:{port}"]

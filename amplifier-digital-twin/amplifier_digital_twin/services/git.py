@@ -82,11 +82,10 @@ class GitAddress(NamedTuple):
 
     @classmethod
     def parse(cls, url: str) -> GitAddress:
-        """Return the address that a URL of a profile means; raises TwinError (`repository_invalid`)."""
-        if (address := cls.find(url)) is not None:
-            return address
-        said = f"{url!r} is not the address of a repository"
-        raise TwinError("repository_invalid", said, "write it as https://host/organisation/repository")
+        """Return the address that a URL of a profile means, which was checked when it was read."""
+        address = cls.find(url)
+        assert address is not None, url
+        return address
 
     @classmethod
     def of(cls, host: str, path: str) -> GitAddress | None:
@@ -190,26 +189,11 @@ class _Request(socketserver.BaseRequestHandler):
 def export_all(repositories: Sequence[Repository], folder: Path) -> tuple[list[ServedRepository], list[str]]:
     """Export repositories into the new folder `folder`; return what is served, and notes for the user.
 
-    Raises TwinError (`repository_invalid`, `repository_twice`, `ref_unknown`, `git_failed`, `git_missing`) and leaves
-    no folder then.
+    Raises TwinError (`repository_invalid`, `ref_unknown`, `git_failed`, `git_missing`).
     """
     notes: list[str] = []
-    addresses = [GitAddress.parse(repository.url) for repository in repositories]
-    for repository, address in zip(repositories, addresses, strict=True):
-        if addresses.count(address) > 1:
-            said = f"two repositories answer for {repository.url}"
-            raise TwinError("repository_twice", said, "leave one of them in `repositories`")
-    try:
-        done: dict[tuple[Path, str], ServedRepository] = {}
-        for number, repository in enumerate(repositories):
-            if (repository.path, repository.ref) not in done:
-                served = export(repository, folder / f"{number}.git", notes)
-                done[repository.path, repository.ref] = served
-        served_as = [(done[repository.path, repository.ref], repository.url) for repository in repositories]
-        return [served.model_copy(update={"url": url}) for served, url in served_as], notes
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    exported = [export(item, folder / f"{number}.git", notes) for number, item in enumerate(repositories)]
+    return exported, notes
 
 
 def export(repository: Repository, folder: Path, notes: list[str]) -> ServedRepository:

@@ -54,7 +54,6 @@ class PackageIndex:
         self._given_names = frozenset(canonicalize_name(name) for name in config.names)
         self._own = _pypiserver(config.wheels) if config.wheels is not None else None
         routes: list[BaseRoute] = [
-            Route("/simple/", self._names),
             Route("/simple/{name}/", self._project),
             Route("/files/{name}/{key}/{filename}", self._file),
             Route("/packages/{filename}", self._built_here),
@@ -72,10 +71,6 @@ class PackageIndex:
     def _overrides(self) -> frozenset[str]:
         wheels = self._wheels.glob("*.whl") if self._wheels is not None else ()
         return self._given_names | {canonicalize_name(path.name.partition("-")[0]) for path in wheels}
-
-    async def _names(self, request: Request) -> Response:
-        page = {"meta": {"api-version": "1.0"}, "projects": [{"name": name} for name in sorted(self._overrides())]}
-        return JSONResponse(page, media_type=JSON)
 
     async def _project(self, request: Request) -> Response:
         name = canonicalize_name(request.path_params["name"])

@@ -2,8 +2,7 @@
 
 Loaded by `mitmdump -s`, which finds `request_log.py` beside it; no other code of ours is there, as mitmproxy pins
 libraries that clash with ours. `TWIN_PROXY` names a JSON file written by `proxy.py`. mitmproxy listens on no port:
-clients come through the unix socket, mocks are reached through a command's stdin and
-stdout.
+clients come through the unix socket.
 
 A request is decided by the address it is sent to, never by its Host header.
 """
@@ -28,15 +27,12 @@ from request_log import RequestLog  # type: ignore[import-not-found]
 
 _CONFIG = Path(os.environ["TWIN_PROXY"])
 _PORTS = {"http": 80, "https": 443}
-#: Stands for a mock where mitmproxy wants a host to connect to; not a name that any resolver knows.
-_MOCK = ".mock.invalid"
 #: Public by their form, but addresses of other networks, or where clouds hand out credentials.
 _SPECIAL = tuple(
     ipaddress.ip_network(text)
     for text in ("168.63.129.16/32", "100.64.0.0/10", "192.88.99.0/24", "64:ff9b::/96", "2002::/16", "2001::/23")
 )
 _NOT_ALLOWED = "not in `network.allow` of the profile"
-_connect = asyncio.open_connection
 
 
 class _Stream:
@@ -60,15 +56,12 @@ class Addon:
         content = json.loads(_CONFIG.read_bytes())
         self._log = RequestLog(Path(content["log"]))
         self._allowed = {_authority(item, port) for item in content["allow"] for port in (80, 443)}
-        #: By name, the command whose stdin and stdout are one connection to it.
-        self._mocks = content["mocks"]
-        rules = [(rule["match"], rule["target"]) for rule in content["rewrites"]]
-        rules += [(domain, f"mock:{name}") for domain, name in content["domains"].items()]
         # The longest path decides.
-        self._rewrites = sorted(((_match(text), to) for text, to in rules), key=lambda rule: -len(rule[0][1]))
-        self._rewritten = {authority for (authorities, _), _ in self._rewrites for authority in authorities}
+        rules = ((_match(rule["match"]), rule["target"], rule["is_mock"]) for rule in content["rules"])
+        self._rewrites = sorted(rules, key=lambda rule: -len(rule[0][1]))
+        self._rewritten = {authority for (authorities, _), _, _ in self._rewrites for authority in authorities}
         # Named by the profile itself, so they may be of this machine or network.
-        parts = [urlsplit(target) for _, target in rules if not target.startswith("mock:")]
+        parts = [urlsplit(target) for _, target, _ in self._rewrites]
         self._targets = {(part.hostname, part.port or _PORTS[part.scheme]) for part in parts}
 
     async def running(self) -> None:
@@ -80,7 +73,6 @@ class Addon:
             await instance.handle_stream(reader, _Stream(writer))
 
         self._server = await asyncio.start_unix_server(connected, sock=listening)
-        asyncio.open_connection = self._open
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._input)
         (_CONFIG.parent / "ready").write_text("", encoding="utf-8")
 
@@ -112,9 +104,15 @@ class Addon:
         except ValueError as error:
             return self._refuse(flow, str(error))
         plain = path.partition("?")[0]
-        for (authorities, prefix), target in self._rewrites:
+        for (authorities, prefix), target, is_mock in self._rewrites:
             if place in authorities and (not prefix or plain == prefix or plain.startswith(f"{prefix}/")):
-                return self._rewrite(flow, path, prefix, target)
+                parts = urlsplit(target)
+                request.scheme, request.host = parts.scheme, parts.hostname
+                request.port = parts.port or _PORTS[parts.scheme]
+                request.path = (parts.path.rstrip("/") + path[len(prefix) :] or "/") if parts.path else path
+                # A mock sees the address that was asked for, as behind any proxy.
+                request.host_header = place[0] if is_mock else parts.netloc
+                return None
         if place in self._allowed:
             return None
         reason = "no rewrite of the profile covers this path, and its host is not allowed"
@@ -133,8 +131,6 @@ class Addon:
     async def server_connect(self, data: server_hooks.ServerConnectionHookData) -> None:
         """Connect to the address that was checked: only the profile itself may name private ones."""
         host, port = data.server.address
-        if host.endswith(_MOCK):
-            return
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
@@ -150,19 +146,6 @@ class Addon:
         data.server.sni = data.server.sni or host
         data.server.address = (addresses[0], port)
 
-    def _rewrite(self, flow: http.HTTPFlow, path: str, prefix: str, target: str) -> None:
-        request = flow.request
-        if target.startswith("mock:"):
-            # The mock sees the host that was asked for, as behind any proxy.
-            request.scheme, request.host, request.port, request.path = "http", target[5:] + _MOCK, 80, path
-            request.host_header = flow.metadata["host"]
-            return
-        parts = urlsplit(target)
-        request.scheme, request.host = parts.scheme, parts.hostname
-        request.port = parts.port or _PORTS[parts.scheme]
-        request.path = (parts.path.rstrip("/") + path[len(prefix) :] or "/") if parts.path else path
-        request.host_header = parts.netloc
-
     def _refuse(self, flow: http.HTTPFlow, reason: str) -> None:
         flow.metadata |= {"refused": True, "host": _host(flow.request.host), "asked": _asked(flow.request)}
         said = f"{flow.metadata['host']} is refused in this universe: {reason}\n"
@@ -172,18 +155,6 @@ class Addon:
     def _record(self, flow: http.HTTPFlow, status: int, *, allowed: bool, reason: str = "") -> None:
         metadata = flow.metadata
         self._log.record("proxy", metadata["host"], metadata["asked"], status, allowed=allowed, reason=reason)
-
-    async def _open(self, host: Any = None, port: Any = None, **options: Any) -> Any:
-        """Connect, to a mock through its command: mitmproxy itself only knows addresses."""
-        if not str(host).endswith(_MOCK):
-            return await _connect(host, port, **options)
-        command = self._mocks[str(host).removesuffix(_MOCK)]
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = await asyncio.create_subprocess_exec(*command, stdin=theirs.fileno(), stdout=theirs.fileno())
-        self._waiting = asyncio.create_task(process.wait())
-        reader, writer = await _connect(sock=ours)
-        return reader, _Stream(writer)
 
 
 def _match(text: str) -> tuple[set[tuple[str, int]], str]:

@@ -24,7 +24,7 @@ import uvicorn
 
 from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import ForwardedPort
-from amplifier_digital_twin.services.config import Served, ServedRepository, ServicesConfig, connect_command
+from amplifier_digital_twin.services.config import Served, ServedRepository, ServicesConfig
 from amplifier_digital_twin.services.git import GitServer, export_all
 from amplifier_digital_twin.services.index import PackageIndex
 from amplifier_digital_twin.services.proxy import refusing_app, run_proxy
@@ -76,9 +76,12 @@ class Services:
             stack.callback(git.close)
             await stack.enter_async_context(_serving(index.app, stack.enter_context(self._listen("index.sock"))))
             listening = stack.enter_context(self._listen("proxy.sock"))
-            proxy = run_proxy(config, listening) if config.needs_proxy else _serving(refusing_app(log), listening)
+            ports = [self._forward(port, stack) for port in config.ports]
+            inner = {mock.name: ForwardedPort.model_construct(container=mock.port, path="") for mock in config.mocks}
+            mocks = {name: self._forward(port, stack)["url"] for name, port in inner.items()}
+            proxied = config.needs_proxy
+            proxy = run_proxy(config, listening, mocks) if proxied else _serving(refusing_app(log), listening)
             await stack.enter_async_context(proxy)
-            ports = [await self._forward(port, stack) for port in config.ports]
             _print({"ready": True, "ports": ports})
             while not ended.is_set() and (config.universe is None or _is_alive(config.universe)):
                 with contextlib.suppress(TimeoutError):
@@ -103,7 +106,7 @@ class Services:
             finally:
                 path.unlink(missing_ok=True)
 
-    async def _forward(self, port: ForwardedPort, stack: contextlib.AsyncExitStack) -> dict[str, Any]:
+    def _forward(self, port: ForwardedPort, stack: contextlib.AsyncExitStack) -> dict[str, Any]:
         """Open a port of the host; every connection becomes the standard streams of a command inside."""
         listener = stack.enter_context(socket.socket())
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -114,7 +117,7 @@ class Services:
             raise TwinError("port_taken", said, "set `host: 0` in `access.ports`, which takes a free one") from error
         listener.listen()
         listener.setblocking(False)
-        argv = connect_command(self._config, port.container)
+        argv = [*self._config.inside, "socat", "-", f"TCP:127.0.0.1:{port.container}"]
         children: list[Any] = []
 
         def accept() -> None:

@@ -14,13 +14,13 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from amplifier_digital_twin.errors import TwinError
-from amplifier_digital_twin.services.config import ServicesConfig, connect_command
+from amplifier_digital_twin.services.config import ServicesConfig
 from amplifier_digital_twin.services.request_log import RequestLog
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.sources.install import uv_program
@@ -54,14 +54,22 @@ def refusing_app(log: RequestLog) -> ASGIApp:
 
 
 @contextlib.asynccontextmanager
-async def run_proxy(config: ServicesConfig, listening: socket.socket) -> AsyncIterator[None]:
-    """Run mitmproxy on a listening socket, with its authority in `ca-bundle.pem`; raises TwinError (`proxy_failed`)."""
+async def run_proxy(config: ServicesConfig, listening: socket.socket, mocks: Mapping[str, str]) -> AsyncIterator[None]:
+    """Run mitmproxy on a listening socket, with its authority in `ca-bundle.pem`; `mocks` are names and addresses.
+
+    Raises TwinError (`proxy_failed`).
+    """
     folder = config.state / "proxy"
     folder.mkdir(parents=True, exist_ok=True)
     rules = folder / "rules.json"
-    content = config.model_dump(mode="json", include={"rewrites", "log"}) | {"allow": config.hosts}
-    content["mocks"] = {mock.name: connect_command(config, mock.port) for mock in config.mocks}
-    content["domains"] = {name: mock.name for mock in config.mocks for name in mock.domains}
+    wanted = [(rewrite.match, rewrite.target) for rewrite in config.rewrites]
+    wanted += [(domain, f"mock:{mock.name}") for mock in config.mocks for domain in mock.domains]
+    targets = {f"mock:{name}": address for name, address in mocks.items()}
+    content: dict[str, Any] = {"log": str(config.log), "allow": config.hosts}
+    content["rules"] = [
+        {"match": match, "target": targets.get(target, target), "is_mock": target in targets}
+        for match, target in wanted
+    ]
     replace_file(rules, json.dumps(content).encode())
     ready, output = folder / "ready", folder / "mitmproxy.log"
     ready.unlink(missing_ok=True)

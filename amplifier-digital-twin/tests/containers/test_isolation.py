@@ -113,7 +113,7 @@ def test_secrets_are_in_no_file_argv_snapshot_or_log(
     assert twin.exec('echo "$SERVICE_KEY"').stdout.strip() == value
     twin_program("snapshot", twin.id, "mine")
     engine = Podman()
-    inspected = engine.must(*engine.options, "container", "inspect", f"amplifier-twin-{twin.id}")
+    inspected = engine.must("container", "inspect", f"amplifier-twin-{twin.id}")
     assert value not in inspected
     found = subprocess.run(["grep", "-rl", value, str(amplifier_home)], capture_output=True, text=True, check=False)
     assert found.stdout == ""
@@ -134,13 +134,13 @@ def test_a_secret_in_a_file_is_not_kept(
 def test_containers_of_others_are_never_touched(basic: Universe) -> None:
     """Pruning and destroying leave containers without our labels, and those of another home, alone."""
     engine = Podman()
-    image = engine.images("amplifier-twin/base")[0]
+    (image, *_) = engine.must("images", "--format", "{{.Repository}}:{{.Tag}}", "amplifier-twin/base").split()
     names = [f"somebody-elses-{os.getpid()}-{number}" for number in range(2)]
     labels = ["--label=mine=yes", "--label=amplifier.digital-twin.id=dtu-00000000"]
     try:
         for name, label in zip(names, labels, strict=True):
             words = ["--detach", "--network=none", f"--name={name}", label, "--ulimit=nofile=1024:1024"]
-            engine.must(*engine.options, "run", *words, "--ulimit=nproc=1024:1024", image, "sleep", "300")
+            engine.must("run", *words, "--ulimit=nproc=1024:1024", image, "sleep", "300")
         twin_program("prune", "--mine")
         assert [engine.init_pid(name) is not None for name in names] == [True, True]
         assert basic.exec("true").exit_code == 0

@@ -163,6 +163,7 @@ def test_faults_name_file_line_and_the_nearest_key(refused: Any, folder: Path) -
         ("repositories: [{path: file.txt, url: 'https://h.example/o/r'}]", "is not a folder"),
         ("repositories: [{path: tree, url: 'https://u:p@h.example/o/r'}]", "it has credentials"),
         ("repositories: [{path: tree, url: 'https://h.example'}]", "must be the address of a repository"),
+        ("repositories: [{path: tree, url: 'https://h.example/../r'}]", "must be the address of a repository"),
         ("repositories: [{path: tree, url: 'https://h.example/o/r', ref: --upload-pack=x}]", "must be 'worktree'"),
         ("rewrites: [{match: 'https://a.example', target: 'mock:m'}]", "must be a host and at most a path"),
         ("rewrites: [{match: a.example, target: 'mock:m'}]", "unknown mock 'm'"),

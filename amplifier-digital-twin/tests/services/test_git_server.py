@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from amplifier_digital_twin.errors import TwinError
 from amplifier_digital_twin.profile.model import Repository
 from amplifier_digital_twin.services.config import Served
-from amplifier_digital_twin.services.git import GitAddress, export_all, has_commit
+from amplifier_digital_twin.services.git import export_all, has_commit
 
 URL = "https://github.com/example/Own"
 
@@ -139,18 +138,6 @@ async def test_git_install(start: Any, repository: Path) -> None:
     assert code == 0, said
     direct = universe.home / "target" / "own-1.0.dist-info" / "direct_url.json"
     assert Served.load(universe.config).repositories[0].commits["HEAD"] in direct.read_text(encoding="utf-8")
-
-
-def test_addresses_that_cannot_be_served(repository: Path, tmp_path: Path) -> None:
-    """Two repositories for one address, and an address that is invalid, are errors before anything is made."""
-    with pytest.raises(TwinError) as caught:
-        export_all([*served(repository), *served(repository, f"{URL.lower()}.git")], tmp_path / "out")
-    assert caught.value.code == "repository_twice"
-    for url in ("", "amplifier-core", "/path", "file:///path/x", "https://github.com/", "https://github.com/../x"):
-        with pytest.raises(TwinError) as caught:
-            GitAddress.parse(url)
-        assert caught.value.code == "repository_invalid"
-    assert not (tmp_path / "out").exists()
 
 
 def test_has_commit(repository: Path, tmp_path: Path, git: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -194,12 +193,3 @@ async def test_directories_of_the_host(start: Any, make_wheel: Any, tmp_path: Pa
     code, said = await universe.install("uv", "needed")
     assert code == 0, said
     assert (await universe.get("/simple/unknown/"))[0] == 404
-
-
-async def test_names_are_listed(start: Any, make_wheel: Any) -> None:
-    """The list of projects has the names that are answered here."""
-    universe = await start(wheels=make_wheel("own", "1.0", folder="wheels").parent, names=["Other_One"])
-    assert [item["name"] for item in json.loads((await universe.get("/simple/"))[2])["projects"]] == [
-        "other-one",
-        "own",
-    ]

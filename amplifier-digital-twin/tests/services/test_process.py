@@ -54,7 +54,7 @@ async def test_ends_with_its_universe(start: Any, tmp_path: Path) -> None:
     first.kill()
     await first.wait()
     await asyncio.sleep(1)
-    assert (await services.get("/simple/"))[0] == 200
+    assert (await services.get("/simple/x/"))[0] == 404
     second.kill()
     await second.wait()
     assert await services.process.wait() == 0
@@ -120,7 +120,7 @@ async def test_sockets_of_a_killed_process_are_replaced(start: Any) -> None:
     )
     assert process.stdout is not None
     assert json.loads(await process.stdout.readline())["ready"]
-    assert (await universe.get("/simple/"))[0] == 200
+    assert (await universe.get("/simple/x/"))[0] == 404
     process.terminate()
     await process.wait()
 

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from amplifier_core.data import reason
 from amplifier_core.models import ToolResult
-from amplifier_kit.awaitable import maybe_await, plain_result
+from amplifier_kit.awaitable import plain_result
 from amplifier_kit.engine.delegation.child_run import ChildEvents, Outcome
 from amplifier_kit.engine.delegation.parent_context import DEPTHS, SCOPES, Depth, Scope
 from amplifier_kit.engine.delegation.request import (
@@ -19,9 +19,8 @@ from amplifier_kit.engine.delegation.request import (
     Dispatch,
 )
 from amplifier_kit.engine.delegation.tool import DelegatingTool
+from amplifier_kit.engine.routing.resolver import preferences_for
 from amplifier_module_tool_delegate.config import Features
-
-_KEYS: Final = ("provider", "model", "config")
 
 
 def known_roles(coordinator: Any) -> list[str]:
@@ -41,18 +40,12 @@ async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any
         there = f"there are {', '.join(roles)}" if roles else "this session has no roles: leave it out"
         raise DelegationError("invalid_input", f"'model_role' {role!r:.100} is unknown; {there}")
     try:
-        found = await maybe_await(coordinator.get_capability("model_role_resolver").resolve(role))
+        found = await preferences_for(coordinator, role)
     except Exception as error:
         raise DelegationError(
             "routing_failed", f"cannot resolve the models of role {role!r}: {reason(error)}"
         ) from error
-    return [preference for entry in found or () if (preference := _plain(entry)) is not None]
-
-
-def _plain(entry: Any) -> dict[str, Any] | None:
-    """Return a preference, a mapping or an object with attributes, as a mapping without what is not set."""
-    given = entry if isinstance(entry, Mapping) else {key: getattr(entry, key, None) for key in _KEYS}
-    return {key: given[key] for key in _KEYS if given.get(key)} if isinstance(given.get("provider"), str) else None
+    return [{key: value for key, value in preference.to_dict().items() if value} for preference in found]
 
 
 def schema(features: Features, roles: Sequence[str]) -> dict[str, Any]:
