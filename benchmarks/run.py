@@ -4,8 +4,8 @@
 
 Without names everything is measured, each measurement in a fresh process. `make bench` installs the published kernel
 for those beside it, measures all, and writes: a group of docs/benchmarks.md is written when all of its measurements
-ran, a section of docs/reliability.md when its own one ran. Exits 1 when a target is missed, 2 when a measurement
-cannot run: the others still do.
+ran, a section of docs/reliability.md or docs/digital-twin.md when its own one ran. Exits 1 when a target is missed, 2
+when a measurement cannot run: the others still do.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def write(found: dict[str, Found], docs: Path) -> None:
             print(f"written: section {group} of benchmarks.md", file=sys.stderr)
     for one in found.values():
         if one.section:
-            write_section(docs / "reliability.md", RELIABILITY, one.section, one.body)
-            print(f"written: section {one.section} of reliability.md", file=sys.stderr)
+            write_section(docs / one.page, RELIABILITY, one.section, one.body)
+            print(f"written: section {one.section} of {one.page}", file=sys.stderr)
 
 
 if __name__ == "__main__":

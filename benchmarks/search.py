@@ -1,25 +1,18 @@
-"""Measure grep and glob against ripgrep, under the same limit for large files, over a tree of many files.
-
-    python benchmarks/search.py [--files 100000] [--rounds 7] [--json]
+"""Measure grep and glob against ripgrep, under the same limit for large files, over a tree of `size` files.
 
 The tools run as a session runs them, in a process that is there already; the others are started, and their output is
 read. Every round runs each of them once, so that whatever else the machine does hits all alike; the lower quartile of
 the rounds counts. glob answers newest first, with sizes, which takes a look at every file that matches. The same work
 is ripgrep's list (`rg --files`) sent through `stat` and `sort`; ripgrep's own `--sortr modified` is the same too, but
-it does that with one thread. Beside the bare list there is a target only where few files match. A grep that finds
-nothing lists the files once more, to know whether one was too large. Prints a table, or with --json one object
-`{"rows": [{"what", "ms", "other", "other_ms", "ratio", "target", "met"}]}`; exits 1 when a target is missed, 2 when an
-answer is wrong.
+it does that with one thread. Beside the bare list there is a target only where few files match. Raises WrongAnswer
+when two that should find the same do not.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from children import environment
-from document import circumstances, table
+from harness import Row, Setting, lower_quartile
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.guard.policy.paths import hidden_paths
@@ -46,6 +39,7 @@ TARGET = 1.5
 RULED = tuple(Rule("deny", path=path) for path in ("**/.env", "secrets/**", "~/.ssh/**"))
 SUFFIXES = (".py", ".js", ".md", ".txt", ".rs")
 RULES = "*.log\n*.tmp\n/out/\n**/generated/*.py\n!keep.log\n*~\n"
+FIND = ("find", ".", "-type", "f", "-name", "*.py", "-printf", "%T@ %s %p\\n")
 SORTED = """"$0" "$@" | xargs -0 stat -c '%.Y %s %n' | sort -rn"""
 
 Run = Callable[[], Awaitable[int]]
@@ -124,125 +118,47 @@ async def races(root: Path) -> list[Race]:
         raise WrongAnswer("ripgrep 14 or newer is missing: install the package ripgrep")
     tools, python, ruled = [await mounted(root, *how) for how in (("rg",), ("python",), ("rg", RULED))]
     plain = [rg, "--no-config", "--hidden", "--no-require-git", f"--max-filesize={GrepConfig().max_file_size}"]
-    alone = Race(
-        f"grep, one file in {RARE}, without ripgrep",
-        tool(python, "grep", "total_matches", pattern="needle"),
-        "rg -l",
-        program(root, *plain, "-l", "needle"),
-        None,
-    )
-    listed = Race(
-        "glob, one file in 5, without ripgrep",
-        tool(python, "glob", "total_files", pattern="**/*.py"),
-        "find -name -printf",
-        program(root, "find", ".", "-type", "f", "-name", "*.py", "-printf", "%T@ %s %p\\n"),
-        None,
-    )
-    hidden = Race(
-        f"grep, one file in {RARE}, with {len(RULED)} rules",
-        tool(ruled, "grep", "total_matches", pattern="needle"),
-        "rg -l",
-        program(root, *plain, "-l", "needle"),
-        TARGET,
-    )
-    return [*grep_races(root, tools, plain), hidden, *glob_races(root, tools, plain), alone, listed]
 
+    def grep(what: str, option: str = "-l", of: Any = tools, target: float | None = TARGET, **given: Any) -> Race:
+        """Return a search for a word, beside ripgrep with an option."""
+        given = {"pattern": "needle", **({"output_mode": "content"} if option == "-n" else {}), **given}
+        theirs = program(root, *plain, *option.split(), given["pattern"])
+        return Race(f"grep, {what}", tool(of, "grep", "total_matches", **given), f"rg {option}", theirs, target)
 
-def grep_races(root: Path, tools: dict[str, Any], plain: list[str]) -> list[Race]:
-    """Return what is measured of grep through ripgrep."""
-    grep = {"pattern": "needle"}
+    def glob(what: str, pattern: str, other: str, theirs: Run, of: Any = tools, target: float | None = TARGET) -> Race:
+        """Return a search for names, beside a program."""
+        return Race(f"glob, {what}", tool(of, "glob", "total_files", pattern=pattern), other, theirs, target)
+
+    def listed(*options: str) -> Run:
+        return program(root, *plain, "--files", *options)
+
+    def sorted_list(*options: str) -> Run:
+        return program(root, "sh", "-c", SORTED, *plain, "--files", "--null", *options)
+
+    rare, printed = f"one file in {RARE}", program(root, *FIND)
     return [
-        Race(
-            f"grep, one file in {RARE}",
-            tool(tools, "grep", "total_matches", **grep),
-            "rg -l",
-            program(root, *plain, "-l", "needle"),
-            TARGET,
-        ),
-        Race(
-            f"grep, lines of one file in {RARE}",
-            tool(tools, "grep", "total_matches", output_mode="content", **grep),
-            "rg -n",
-            program(root, *plain, "-n", "needle"),
-            TARGET,
-        ),
-        Race(
-            "grep, lines of every file",
-            tool(tools, "grep", "total_matches", pattern="line 7 of", output_mode="content"),
-            "rg -n",
-            program(root, *plain, "-n", "line 7 of"),
-            TARGET,
-        ),
-        *(
-            Race(
-                f"grep, one file in {RARE}, {what}",
-                tool(tools, "grep", "total_matches", **grep, **given),
-                f"rg -l {option}",
-                program(root, *plain, "-l", *option.split(), "needle"),
-                TARGET,
-            )
-            for what, given, option in (
-                ("of *.py", {"glob": "*.py"}, "-g *.py"),
-                ("of a type", {"type": "markdown"}, "-t md"),
-                ("in a part", {"glob": "area1*/**/*.py"}, "-g area1*/**/*.py"),
-                ("but not of *.py", {"glob": "!*.py"}, "-g !*.py"),
-            )
-        ),
-        Race(
-            "grep, nothing there",
-            tool(tools, "grep", "total_matches", pattern="haystack"),
-            "rg -l",
-            program(root, *plain, "-l", "haystack"),
-            TARGET,
-        ),
-        Race(
-            "grep, lines, nothing there",
-            tool(tools, "grep", "total_matches", pattern="haystack", output_mode="content"),
-            "rg -n",
-            program(root, *plain, "-n", "haystack"),
-            TARGET,
-        ),
+        grep(rare),
+        grep(f"lines of {rare}", "-n"),
+        grep("lines of every file", "-n", pattern="line 7 of"),
+        grep(f"{rare}, of *.py", "-l -g *.py", glob="*.py"),
+        grep(f"{rare}, of a type", "-l -t md", type="markdown"),
+        grep(f"{rare}, in a part", "-l -g area1*/**/*.py", glob="area1*/**/*.py"),
+        grep(f"{rare}, but not of *.py", "-l -g !*.py", glob="!*.py"),
+        grep("nothing there", pattern="haystack"),
+        grep("lines, nothing there", "-n", pattern="haystack"),
+        grep(f"{rare}, with {len(RULED)} rules", of=ruled),
+        glob("one file in 100", "**/file*00.py", "rg --files -g", listed("-g", "file*00.py")),
+        # Every file that matches is asked for its age and size, which ripgrep does not do here.
+        glob("one file in 5", "**/*.py", "rg --files -g", listed("-g", "*.py"), target=None),
+        glob("one file in 5", "**/*.py", "rg --files | stat | sort", sorted_list("-g", "*.py")),
+        glob("every file", "**", "rg --files | stat | sort", sorted_list()),
+        glob("every file", "**", "rg --files --sortr modified", listed("--sortr", "modified")),
+        grep(f"{rare}, without ripgrep", of=python, target=None),
+        glob("one file in 5, without ripgrep", "**/*.py", "find -name -printf", printed, of=python, target=None),
     ]
 
 
-def glob_races(root: Path, tools: dict[str, Any], plain: list[str]) -> list[Race]:
-    """Return what is measured of glob through ripgrep."""
-    return [
-        *(
-            Race(
-                f"glob, one file in {part}",
-                tool(tools, "glob", "total_files", pattern=f"**/{name}"),
-                "rg --files -g",
-                program(root, *plain, "--files", "-g", name),
-                target,
-            )
-            # Every file that matches is asked for its age and size, which ripgrep does not do here.
-            for part, name, target in ((100, "file*00.py", TARGET), (5, "*.py", None))
-        ),
-        *(
-            Race(
-                what,
-                tool(tools, "glob", "total_files", pattern=pattern),
-                "rg --files | stat | sort",
-                program(root, "sh", "-c", SORTED, *plain, "--files", "--null", *options),
-                TARGET,
-            )
-            for what, pattern, options in (
-                ("glob, one file in 5", "**/*.py", ("-g", "*.py")),
-                ("glob, every file", "**", ()),
-            )
-        ),
-        Race(
-            "glob, every file",
-            tool(tools, "glob", "total_files", pattern="**"),
-            "rg --files --sortr modified",
-            program(root, *plain, "--files", "--sortr", "modified"),
-            TARGET,
-        ),
-    ]
-
-
-async def measure(count: int, rounds: int) -> list[dict[str, Any]]:
+async def run_all(count: int, rounds: int) -> list[Row]:
     """Return the rows."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()  # noqa: ASYNC240
@@ -258,7 +174,15 @@ async def measure(count: int, rounds: int) -> list[dict[str, Any]]:
                 if number:  # the first fills the caches of the system
                     times[0].append(ours)
                     times[1].append(theirs)
-    return [row(race, quartile(ours), quartile(theirs)) for race, (ours, theirs) in zip(entered, taken, strict=True)]
+    return [
+        Row(
+            f"{race.what}, beside `{race.other}`",
+            lower_quartile(ours),
+            floor=lower_quartile(theirs),
+            most_of_floor=race.target,
+        )
+        for race, (ours, theirs) in zip(entered, taken, strict=True)
+    ]
 
 
 async def timed(run: Run) -> tuple[float, int]:
@@ -268,55 +192,7 @@ async def timed(run: Run) -> tuple[float, int]:
     return (time.perf_counter() - start) * 1000, found
 
 
-def quartile(taken: list[float]) -> float:
-    """Return the lower quartile."""
-    return sorted(taken)[len(taken) // 4]
-
-
-def row(race: Race, ours: float, theirs: float) -> dict[str, Any]:
-    """Make one row."""
-    ratio = ours / theirs
-    return {
-        "what": race.what,
-        "ms": round(ours, 1),
-        "other": race.other,
-        "other_ms": round(theirs, 1),
-        "ratio": round(ratio, 2),
-        "target": race.target,
-        "met": race.target is None or ratio <= race.target,
-    }
-
-
-def main() -> int:
-    """Measure, print and return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+def measure(setting: Setting) -> list[Row]:
+    """Return the rows for a tree of `size` files."""
     os.umask(0o077)
-    try:
-        rows = asyncio.run(measure(options.files, options.rounds))
-    except WrongAnswer as error:
-        print(error, file=sys.stderr)
-        return 2
-    if options.json:
-        print(json.dumps({"rows": rows}))
-    else:
-        cells = [
-            [r["what"], f"{r['ms']:.0f} ms", r["other"], f"{r['other_ms']:.0f} ms", f"{r['ratio']:.2f}×", *_target(r)]
-            for r in rows
-        ]
-        print(f"{options.files:,} files. {circumstances()}\n")
-        print(table(["What", "Ours", "Beside", "Takes", "Ratio", "Target", "Met"], cells))
-    return 0 if all(r["met"] for r in rows) else 1
-
-
-def _target(measured: dict[str, Any]) -> list[str]:
-    if measured["target"] is None:
-        return ["", ""]
-    return [f"≤ {measured['target']:g}×", "yes" if measured["met"] else "**no**"]
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return asyncio.run(run_all(setting.size, setting.rounds))

@@ -109,7 +109,7 @@ MEASUREMENTS = (
     Measurement("compose-resume", "compose a bundle, resume", "compose_resume.measure", "app", 15, 2_000, 5, 3),
     Measurement("run", "`amplifier run`, --version, --help", "app_run.measure", "app", 15, processes=3),
     Measurement("policy", "judge an action by many rules", "policy.measure", "app", 9, 1_000, 20, 3),
-    Measurement("search", "grep and glob beside ripgrep", "programs.search", "app", 7, 100_000, 300),
+    Measurement("search", "grep and glob beside ripgrep", "search.measure", "app", 7, 100_000, 300),
     Measurement("providers", "tokens beside the bare SDKs", "providers.measure", "app", 30, 200, 3),
     Measurement("budget", "ask a budget for room", "budget.measure", "app", 25, 1_000, 10, 3),
     Measurement("sandbox", "what the sandbox adds to a command", "sandbox.measure", "app", 15, processes=3),
@@ -133,6 +133,6 @@ MEASUREMENTS = (
     kills("kill-run", "`amplifier run`, killed", "kill_run.Runs", 500),
     kills("kill-resume", "runs that are killed and resumed", "kill_resume.ResumedRuns", 500),
     kills("kill-tree", "trees of sessions, killed", "kill_tree.Trees", 60, small=1),
-    Measurement("tests", "`make test` and `.ci/run`", "programs.tests", "project", 1, 2),
-    Measurement("twin", "the digital twin", "programs.twin", "twin"),
+    Measurement("tests", "`make test` and `.ci/run`", "project_tests.measure", "project", 1, 2),
+    Measurement("twin", "the digital twin", "twin.measure", "twin"),
 )

@@ -40,8 +40,9 @@ AMPLIFIER = Reference(
 What `amplifier` can be asked to do, as the program itself tells it: `amplifier --help`, and `--help` behind every
 command. The [guide](guide.md) describes how the commands belong together, [errors](errors.md) what their errors mean.
 
-The other names of the published program are accepted as well. They are not listed, and neither are three rare commands,
-which have their `--help`: `policy check`, `session repair` and `settings dirs`.
+The other names of the published program are accepted as well. They are not listed, and neither are six rare commands,
+which have their `--help`: `bundle unset`, `policy check`, `session rename`, `session repair`, `settings dirs` and
+`settings reset`.
 
 This page is written by `make reference`. Do not edit it.
 """,

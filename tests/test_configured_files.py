@@ -28,7 +28,6 @@ _SEARCH: Final = "opens what the tool was asked for, below a folder that is held
 #: Files that open in their own way, and why they may.
 ALLOWED: Final = {
     "hook-shell/amplifier_module_hook_shell/command.py": _COMMAND,
-    "hook-shell/amplifier_module_hook_shell/regular_file.py": "hooks; whose config, or whose project, must be trusted",
     "hook-shell/amplifier_module_hook_shell/hook_files.py": "hooks, in fixed folders; a project's need trust",
     "hooks-status-context/amplifier_module_hooks_status_context/git_filters.py": ".gitattributes, no link followed",
     "hooks-status-context/amplifier_module_hooks_status_context/repository.py": "git, in a folder that was judged",

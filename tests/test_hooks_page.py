@@ -13,9 +13,8 @@ import pytest
 
 from amplifier_module_hook_shell.answer import read_answer
 from amplifier_module_hook_shell.config import ShellHooksConfig
-from amplifier_module_hook_shell.entry import Source, read_entries
-from amplifier_module_hook_shell.hook_events import MOMENTS
-from amplifier_module_hook_shell.matcher import ALIASES
+from amplifier_module_hook_shell.hook_events import ALIASES, HOOK_EVENTS
+from amplifier_module_hook_shell.hook_files import Source, read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
@@ -41,21 +40,21 @@ def test_every_hazard_has_its_test() -> None:
 def test_every_event_has_a_row() -> None:
     """The page has a row for each event, except `SubagentStart`, which shares the row of `SessionStart`."""
     documented = {name for cell in _first_cells("What a hook receives") for name in re.findall(r"`(\w+)`", cell)}
-    assert documented | {"SubagentStart"} == set(MOMENTS)
+    assert documented | {"SubagentStart"} == set(HOOK_EVENTS)
 
 
 def test_the_gates_are_those_of_the_code() -> None:
     """What is denied without an answer is what the page says."""
     header = next(line for line in _section("When there is no answer").splitlines() if line.startswith("| |"))
-    assert set(re.findall(r"`(\w+)`", header)) == {name for name, moment in MOMENTS.items() if moment.is_gate}
+    assert set(re.findall(r"`(\w+)`", header)) == {name for name, one in HOOK_EVENTS.items() if one.is_gate}
     assert f"{ShellHooksConfig().timeout:g} seconds" in _section("When there is no answer")
 
 
 @pytest.mark.parametrize("answer", re.findall(r"\| `(\{.*\})` \|", _section("What a hook may answer")))
 def test_the_answers_are_understood(answer: str) -> None:
     """Each answer that the page shows asks for something."""
-    moment = MOMENTS["PostToolUse" if "newContent" in answer else "PreToolUse"]
-    understood = read_answer(moment, 0, answer, "", is_cut=False)
+    hook_event = HOOK_EVENTS["PostToolUse" if "newContent" in answer else "PreToolUse"]
+    understood = read_answer(hook_event, 0, answer, "", is_cut=False)
     assert understood.verdict != "continue" or understood.message
 
 

@@ -78,7 +78,7 @@ ALLOWED: Final = {
         }.items()
     },
     "modules/hook-shell/amplifier_module_hook_shell/command.py": _ELSEWHERE,
-    "modules/hook-shell/amplifier_module_hook_shell/environment.py": _ELSEWHERE,
+    "modules/hook-shell/amplifier_module_hook_shell/session_hooks.py": _ELSEWHERE,
     "modules/tool-bash/amplifier_module_tool_bash/output.py": "output of commands, through RedactingStream",
     "modules/tool-mcp/amplifier_module_tool_mcp/process.py": _ELSEWHERE,
 }

@@ -17,6 +17,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Program = TypeVar("Program", bound=click.Command)
 
 
+class Integer(click.IntRange):
+    """A whole number; errors and help call it that, not a range."""
+
+    name = "integer"
+
+
+class Number(click.FloatRange):
+    """A number; errors and help call it that, not a range."""
+
+    name = "number"
+
+
 class Option(click.Option):
     """An option that is also accepted as one of `hidden_names`, which help and completion do not show."""
 
@@ -45,6 +57,12 @@ def check_option(command: Function) -> Function:
     names = ("--check-only",)
     help_text = "Only show what is newer."
     return click.option("--check", "is_check", cls=Option, hidden_names=names, is_flag=True, help=help_text)(command)
+
+
+def source_option(command: Function) -> Function:
+    """Add `--source` to a command that updates a bundle."""
+    help_text = "Update what is fetched from this address alone, written as `--check` shows it."
+    return click.option("--source", metavar="URI", help=help_text)(command)
 
 
 def _set_flag(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:

@@ -21,9 +21,10 @@ from amplifier_app_cli.failures import Failure, describe_failure
 from amplifier_app_cli.session_request import PreparedSession, SessionRequest, prepare_session
 from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.signals import Signals
-from amplifier_app_cli.ui.notices import MentionNotice, SandboxNotice, missing_mcp_servers
+from amplifier_app_cli.ui.notices import MentionNotice, SandboxNotice, missing_mcp_servers, unasked_change_text
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.approvals.open_calls import ChildCalls
+from amplifier_foundation.policy.modes import UNASKED_CHANGE
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -220,12 +221,17 @@ class SessionApp:
         self.stats.connect(coordinator.hooks, self.runtime.account, used, provider=name, module=module)
         SandboxNotice(self._view.notice, with_usual=self.app.is_verbose).connect(coordinator.hooks)
         MentionNotice(self._view.notice).connect(coordinator.hooks)
+        coordinator.hooks.register(UNASKED_CHANGE, self._on_unasked_change, priority=950, name="app-unasked-change")
         coordinator.display_system = self
 
     def _on_child_event(self, facts: ChildFacts, event: str, data: Mapping[str, Any]) -> None:
         self._child_calls.record(facts, event, data)
         self.stats.child_event(facts, event, data)
         self._view.child_event(facts, event, data)
+
+    def _on_unasked_change(self, event: str, data: Mapping[str, Any]) -> None:
+        text = unasked_change_text(data.get("files") or (), self.runtime.prepared.project)
+        self._view.message(plain(text), "warning", "auto mode")
 
     def show_message(self, message: str, level: str = "info", source: str = "hook") -> None:
         """Show what a module says, without secrets and terminal escapes: the display system of the session."""

@@ -198,7 +198,7 @@ def _talk(chat: Chat) -> None:
     chat.wait_for_question("(no such file yet)", "+The discount is in percent.")
     chat.type("yes")
     chat.wait_for("Fixed, and the tests pass.")
-    chat.wait_for_prompt("$0")
+    chat.wait_for_prompt("$0.00")
     assert chat.leave() == 0
 
 

@@ -249,6 +249,12 @@ class ModuleCoordinator:
             module = module.get(name)
         return acting(self, _COMPONENTS.get(mount_point, "app"), module)
 
+    def mounted_by(self, mount_point: str, name: str | None = None) -> str | None:
+        """Return the id of the module that mounted an object; None if an app did, or if there is none."""
+        module = self._mounted_by.get(mount_point)
+        found = module.get(name) if isinstance(module, dict) else module
+        return found if isinstance(found, str) else None
+
     def get(self, mount_point: str, name: str | None = None) -> Any:
         """Return the object mounted at a single point; of a named point the live dict, or one entry of it, or None."""
         try:

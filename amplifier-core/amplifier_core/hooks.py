@@ -186,6 +186,22 @@ class HookRegistry:
         if named:
             self._remove(max(named, key=lambda entry: entry.number))
 
+    def detach(self, module: str) -> Callable[[], None]:
+        """Remove every handler that a module registered and return a function that puts them back in their places."""
+        removed = [entry for entries in self._registered.values() for entry in entries if entry.module == module]
+        for entry in removed:
+            self._remove(entry)
+
+        def attach() -> None:
+            while removed:
+                entry = removed.pop()
+                handlers = self._registered.setdefault(entry.event, [])
+                handlers.append(entry)
+                handlers.sort(key=_calling_order)
+            self._arranged.clear()
+
+        return attach
+
     def list_handlers(self, event: str | None = None) -> dict[str, list[str]]:
         """Return handler names in calling order by event, or for one event, known or not."""
         if event is not None:

@@ -158,7 +158,7 @@ async def _mounted(
 
 @asynccontextmanager
 async def _mounting(module_path: Path | None, coordinator: MockCoordinator) -> AsyncIterator[Any]:
-    """Mount a private copy of the module with an empty config and give what mount() returned."""
+    """Mount the module, its own file run anew, with an empty config and give what mount() returned."""
     if module_path is None:
         pytest.skip("No module path detected")
     from amplifier_core.validation._import import private_import

@@ -261,7 +261,7 @@ def test_harmless_oddities_pass(tmp_path: Path, run_pytest: RunPytest) -> None:
 
 
 def test_fixtures(tmp_path: Path, run_pytest: RunPytest) -> None:
-    """The fixtures are what the contract says, and every mount starts from a fresh copy of the module."""
+    """The fixtures are what the contract says, and every mount starts from a fresh run of the module's own file."""
     source = (
         GOOD["tool"]
         .replace(
@@ -302,8 +302,9 @@ async def test_mock_deps(mock_deps):
 
 @pytest.mark.parametrize("again", [1, 2])
 async def test_private_copy(tool_module, coordinator, again):
-    private = sys.modules["amplifier_module_tool_x"]
+    private = sys.modules[type(tool_module).__module__]
     assert private is not loaded
+    assert sys.modules["amplifier_module_tool_x"] is loaded
     assert type(tool_module) is private.T
     assert private.MOUNTS == [{}]
     assert coordinator.get("tools", "t") is tool_module
@@ -318,6 +319,42 @@ def test_afterwards():
     folder = write_module(tmp_path, "tool", source, tests=tests)
     done = run_pytest(folder, "-o", "pythonpath=.")
     assert verdict(done) == "6 passed", done
+
+
+def test_submodules_stay_the_ones_that_a_test_patches(tmp_path: Path, run_pytest: RunPytest) -> None:
+    """What the module imports of its package is the real thing, before, while and after it is mounted."""
+    source = (
+        "from .inner import T\nfrom amplifier_module_tool_x import inner\n"
+        "async def mount(coordinator, config):\n    await coordinator.mount('tools', T(), name='t')\n"
+    )
+    tests = """
+import sys
+
+def test_nothing_is_loaded_yet():
+    assert "amplifier_module_tool_x" not in sys.modules
+
+async def test_the_class_is_the_real_one(tool_module):
+    import amplifier_module_tool_x.inner as inner
+    assert type(tool_module) is inner.T
+
+async def test_a_patch_counts(tool_module, monkeypatch):
+    import amplifier_module_tool_x.inner as inner
+    monkeypatch.setattr(inner, "ANSWER", "patched")
+    assert (await tool_module.execute({})).output == "patched"
+
+def test_submodules_stay():
+    from amplifier_module_tool_x.inner import T
+    assert sys.modules["amplifier_module_tool_x.inner"].T is T
+    assert not [name for name in sys.modules if "__private" in name]
+"""
+    folder = write_module(tmp_path, "tool", source, tests=tests)
+    (folder / "amplifier_module_tool_x" / "inner.py").write_text(
+        "from amplifier_core import ToolResult\nANSWER = 'real'\n"
+        "class T:\n    name, description, input_schema = 't', 'T.', {'type': 'object'}\n"
+        "    async def execute(self, input): return ToolResult(output=ANSWER)\n"
+    )
+    done = run_pytest(folder, "-o", "pythonpath=.", "-p", "no:randomly")
+    assert verdict(done) == "4 passed", done
 
 
 def test_outside_a_module(tmp_path: Path, run_pytest: RunPytest) -> None:

@@ -16,7 +16,9 @@ __version__ = "3.0.0"
 _HOMES: dict[str, str] = {
     name: home
     for home, names in {
+        "bundle": "Bundle",
         "cache": "CacheProviderProtocol DiskCache SimpleCache",
+        "configurator": "SessionConfigurator",
         "cost": "bridge_child_cost sum_cost_usd",
         "dicts": "deep_merge get_nested merge_module_lists set_nested",
         "event_logging": "inject_additional_events",
@@ -29,13 +31,22 @@ _HOMES: dict[str, str] = {
         "paths.resolution": (
             "ParsedURI construct_agent_path construct_context_path find_bundle_root find_files normalize_path parse_uri"
         ),
+        "registry": "BundleRegistry BundleState UpdateInfo load_bundle",
+        "runtime_overlay": (
+            "RUNTIME_CONTEXT_OVERLAY_CAPABILITY RUNTIME_SKILL_OVERLAY_CAPABILITY RuntimeOverlay TransitionResult"
+        ),
         "serialization": "sanitize_for_json sanitize_message",
+        "sources.protocol": (
+            "SourceHandlerProtocol SourceHandlerWithStatusProtocol SourceResolverProtocol SourceStatus"
+        ),
+        "sources.resolver": "SimpleSourceResolver",
         "spawn_utils": (
             "ModelResolutionResult ProviderPreference apply_provider_preferences "
             "apply_provider_preferences_with_resolution is_glob_pattern resolve_model_pattern"
         ),
         "subprocess_runner": "run_session_in_subprocess",
         "tracing": "generate_sub_session_id",
+        "updates": "BundleStatus check_bundle_status update_bundle",
         "validator": "BundleValidator ValidationResult validate_bundle validate_bundle_or_raise",
         "working_dir": "WORKING_DIR_CAPABILITY get_working_dir set_working_dir",
     }.items()
@@ -45,9 +56,11 @@ _HOMES: dict[str, str] = {
 __all__ = [*_HOMES]
 
 if TYPE_CHECKING:
+    from amplifier_foundation.bundle import Bundle as Bundle
     from amplifier_foundation.cache import CacheProviderProtocol as CacheProviderProtocol
     from amplifier_foundation.cache import DiskCache as DiskCache
     from amplifier_foundation.cache import SimpleCache as SimpleCache
+    from amplifier_foundation.configurator import SessionConfigurator as SessionConfigurator
     from amplifier_foundation.cost import bridge_child_cost as bridge_child_cost
     from amplifier_foundation.cost import sum_cost_usd as sum_cost_usd
     from amplifier_foundation.dicts import deep_merge as deep_merge
@@ -81,8 +94,25 @@ if TYPE_CHECKING:
     from amplifier_foundation.paths.resolution import find_files as find_files
     from amplifier_foundation.paths.resolution import normalize_path as normalize_path
     from amplifier_foundation.paths.resolution import parse_uri as parse_uri
+    from amplifier_foundation.registry import BundleRegistry as BundleRegistry
+    from amplifier_foundation.registry import BundleState as BundleState
+    from amplifier_foundation.registry import UpdateInfo as UpdateInfo
+    from amplifier_foundation.registry import load_bundle as load_bundle
+    from amplifier_foundation.runtime_overlay import (
+        RUNTIME_CONTEXT_OVERLAY_CAPABILITY as RUNTIME_CONTEXT_OVERLAY_CAPABILITY,
+    )
+    from amplifier_foundation.runtime_overlay import (
+        RUNTIME_SKILL_OVERLAY_CAPABILITY as RUNTIME_SKILL_OVERLAY_CAPABILITY,
+    )
+    from amplifier_foundation.runtime_overlay import RuntimeOverlay as RuntimeOverlay
+    from amplifier_foundation.runtime_overlay import TransitionResult as TransitionResult
     from amplifier_foundation.serialization import sanitize_for_json as sanitize_for_json
     from amplifier_foundation.serialization import sanitize_message as sanitize_message
+    from amplifier_foundation.sources.protocol import SourceHandlerProtocol as SourceHandlerProtocol
+    from amplifier_foundation.sources.protocol import SourceHandlerWithStatusProtocol as SourceHandlerWithStatusProtocol
+    from amplifier_foundation.sources.protocol import SourceResolverProtocol as SourceResolverProtocol
+    from amplifier_foundation.sources.protocol import SourceStatus as SourceStatus
+    from amplifier_foundation.sources.resolver import SimpleSourceResolver as SimpleSourceResolver
     from amplifier_foundation.spawn_utils import ModelResolutionResult as ModelResolutionResult
     from amplifier_foundation.spawn_utils import ProviderPreference as ProviderPreference
     from amplifier_foundation.spawn_utils import apply_provider_preferences as apply_provider_preferences
@@ -93,6 +123,9 @@ if TYPE_CHECKING:
     from amplifier_foundation.spawn_utils import resolve_model_pattern as resolve_model_pattern
     from amplifier_foundation.subprocess_runner import run_session_in_subprocess as run_session_in_subprocess
     from amplifier_foundation.tracing import generate_sub_session_id as generate_sub_session_id
+    from amplifier_foundation.updates import BundleStatus as BundleStatus
+    from amplifier_foundation.updates import check_bundle_status as check_bundle_status
+    from amplifier_foundation.updates import update_bundle as update_bundle
     from amplifier_foundation.validator import BundleValidator as BundleValidator
     from amplifier_foundation.validator import ValidationResult as ValidationResult
     from amplifier_foundation.validator import validate_bundle as validate_bundle

@@ -7,20 +7,26 @@ rest of them. Values are not shown, for one in the wrong place may be a secret.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from amplifier_foundation.errors import did_you_mean
 
 Keys = tuple[str | int, ...]
+#: How similar a key must be to a known one to count as mistyped.
+_SLIP: Final = 0.65
 
 
 class Problems:
     """Collect what is wrong with one file, each with its place."""
 
-    def __init__(self, where: Callable[..., str], *, is_lenient: bool = False) -> None:
-        """`where` returns `file:line` of the entry that keys lead to; `is_lenient` makes unknown keys warnings."""
+    def __init__(self, where: Callable[..., str], *, is_lenient: bool = False, allows_foreign: bool = False) -> None:
+        """`where` returns `file:line` of the entry that keys lead to.
+
+        `is_lenient` makes unknown keys warnings; `allows_foreign` only those that do not look like a known key.
+        """
         self._where = where
         self._is_lenient = is_lenient
+        self._allows_foreign = allows_foreign
         self.faults: list[str] = []
         self.warnings: list[str] = []
 
@@ -32,9 +38,10 @@ class Problems:
         """Add something that has no effect."""
         self.warnings.append(f"{self._where(*at)}: {text}")
 
-    def unknown(self, at: Keys, text: str) -> None:
-        """Add a key that is not understood."""
-        (self.warn if self._is_lenient else self.fault)(at, text)
+    def unknown(self, at: Keys, text: str, *, is_slip: bool = True) -> None:
+        """Add a key that is not understood; `is_slip` says that it looks like a known one."""
+        is_allowed = self._is_lenient or (self._allows_foreign and not is_slip)
+        (self.warn if is_allowed else self.fault)(at, text)
 
     def expect(self, holds: bool, wanted: str, value: Any, at: Keys, hint: str = "") -> bool:
         """Return whether it holds, and add a fault when it does not."""
@@ -56,9 +63,12 @@ def fields(shapes: Mapping[str, Shape], what: str = "a mapping") -> Shape:
             return
         for key, item in value.items():
             if key not in shapes:
+                import difflib
+
                 place = f" in {dotted(at)}" if at else ""
                 hint = did_you_mean(key, list(shapes))
-                problems.unknown((*at, key), f"unknown key {key!r}{place}: {hint}")
+                is_slip = bool(difflib.get_close_matches(str(key), shapes, 1, _SLIP))
+                problems.unknown((*at, key), f"unknown key {key!r}{place}: {hint}", is_slip=is_slip)
             elif item is not None:
                 shapes[key](item, (*at, key), problems)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.bundles.bundle import BundleError, BundleNotFoundError
+from amplifier_foundation.bundles.bundle import BundleNotFoundError
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, compose, prepare
@@ -87,19 +87,21 @@ async def test_a_part_of_a_namespace_of_the_project_needs_its_trust(home: Home, 
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "lacking"),
     [
-        ("", "session.orchestrator and session.context are not set"),
-        ("session: {orchestrator: loop-basic}\n", "session.context is not set"),
+        ("", ["orchestrator", "context"]),
+        ("session: {orchestrator: loop-basic}\n", ["context"]),
     ],
 )
-async def test_a_part_cannot_run_by_itself(home: Home, project: Path, more: str, said: str) -> None:
-    """A bundle without a loop or a memory is named, with what it lacks and what to do, before anything is made."""
-    file = project / "part.yaml"
-    file.write_text(PART + more)
+async def test_a_part_runs_with_the_loop_and_the_context_of_the_default_bundle(
+    home: Home, project: Path, more: str, lacking: list[str]
+) -> None:
+    """What a bundle lacks to run by itself comes from the default bundle, and a note says so."""
+    (project / "part.yaml").write_text(PART + more)
     prepared = await prepare(_options(home, project, bundle="./part"))
-    with pytest.raises(BundleError) as refused:
-        SessionRuntime(prepared, environ={})
-    assert str(refused.value).startswith(f"{file}: {said}, ")
-    assert "include a bundle that does" in str(refused.value)
-    assert not home.projects.exists()
+    session = prepared.composed.plan["session"]
+    default = (await compose(_options(home, project, bundle="default"))).composed.plan["session"]
+    assert {key: session[key] for key in lacking} == {key: default[key] for key in lacking}
+    notes = [note for note in prepared.warnings if "not set in bundle 'part'" in note]
+    assert [note.split(":")[0] for note in notes] == [f"session.{key}" for key in lacking]
+    SessionRuntime(prepared, environ={})

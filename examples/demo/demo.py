@@ -17,9 +17,11 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from amplifier_kit.engine.usage import money
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.sandbox import Sandbox
 
@@ -141,7 +143,8 @@ def _cost(records: list[dict[str, Any]], *, is_scripted: bool) -> str:
     used = [record["data"].get("usage") or {} for record in records if record["event"] == "llm:response"]
     tokens_in, tokens_out = (sum(one.get(key) or 0 for one in used) for key in ("input_tokens", "output_tokens"))
     costs = [one.get("cost_usd") for one in used]
-    cost = "cost unknown" if None in costs else f"${sum(float(one) for one in costs if one is not None):.4f}"
+    known = sum((Decimal(one) for one in costs if one is not None), Decimal(0))
+    cost = "cost unknown" if None in costs else money(known)
     note = " (estimated tokens; a script costs nothing)" if is_scripted else ""
     calls = "1 model call" if len(used) == 1 else f"{len(used)} model calls"
     return f"{calls}, {tokens_in:,} tokens in, {tokens_out:,} tokens out, {cost}{note}\n"

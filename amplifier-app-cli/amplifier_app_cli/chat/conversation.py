@@ -62,7 +62,7 @@ class Conversation:
         self.children = LiveTree(self.scrub)
         self.children.connect(hooks)
         self.runtime.account.listeners.append(self.children.count)
-        self.child_view = ChildView(screen, self.children)
+        self.child_view = ChildView(screen, self.children, self.progress.outputs)
         self.steering = Steering(self.coordinator)
         self.steering.connect()
         self.commands = Commands(self)
@@ -295,7 +295,7 @@ class Conversation:
             self._during_turn(given)
 
     def on_interrupt(self) -> None:
-        """Stop what runs; with nothing to stop, ask whether to leave, and leave the second time."""
+        """Stop what runs after its step, then at once; with nothing to stop, ask whether to leave, then leave."""
         is_asked = self._question is not None
         self._refuse_question()
         if self._stop is not None:
@@ -303,8 +303,7 @@ class Conversation:
         elif is_asked:
             return  # the command knows that there is no answer
         elif self._command is not None:
-            self._command.cancel()
-            self.screen.show("stopped")
+            self._stop_command()
         elif self._wants_to_leave:
             self.leave(exits.INTERRUPTED)
         else:
@@ -312,9 +311,19 @@ class Conversation:
             self.screen.show("press Ctrl-C again to leave, or Ctrl-D")
 
     def on_escape(self) -> None:
-        """Stop what runs, as Ctrl-C does; at the prompt, do nothing."""
-        if self.is_busy:
-            self.on_interrupt()
+        """Stop what runs at once, a command that the model runs included; at the prompt, do nothing."""
+        is_asked = self._question is not None
+        self._refuse_question()
+        if self._stop is not None:
+            self._stop.at_once()
+            self.screen.refresh()
+        elif self._command is not None and not is_asked:
+            self._stop_command()
+
+    def _stop_command(self) -> None:
+        if self._command is not None:
+            self._command.cancel()
+            self.screen.show("stopped")
 
     def on_expand(self) -> None:
         """Show the latest output in full; the next time, the one before."""
@@ -492,7 +501,7 @@ class Conversation:
         waits = self.status.text
         if self._is_asking:
             state, waits = "waiting for you", ""
-        hint = "" if token.is_immediate else "Esc again stops at once" if token.is_cancelled else "Esc stops"
+        hint = "" if token.is_immediate else "Esc stops at once" if token.is_cancelled else "Esc stops"
         queued = self.steering.badge()
         mode = self.session.permission_mode
         ends = " · ".join(

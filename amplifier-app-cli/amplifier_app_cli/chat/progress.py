@@ -12,7 +12,16 @@ from amplifier_app_cli.chat.tool_output import FOLDED, FOLDED_FAILURE, KeptOutpu
 from amplifier_app_cli.children.endings import Ending
 from amplifier_app_cli.children.live import LiveChild, LiveTree
 from amplifier_app_cli.ui.approval.preview import diff_tone
-from amplifier_app_cli.ui.layout import columns, duration, few_lines, fit_label, one_line, shortened, summarize_input
+from amplifier_app_cli.ui.layout import (
+    columns,
+    duration,
+    few_lines,
+    fit_label,
+    one_line,
+    shortened,
+    single_line,
+    summarize_input,
+)
 from amplifier_app_cli.ui.plain import plain, visible
 from amplifier_app_cli.ui.spending import price_text
 
@@ -235,9 +244,11 @@ _NAME = 16
 class ChildView:
     """Follow a tree on a screen. One that cannot draw gets a line for each thing that a child begins."""
 
-    def __init__(self, screen: Screen, tree: LiveTree) -> None:
+    def __init__(self, screen: Screen, tree: LiveTree, outputs: KeptOutputs | None = None) -> None:
+        """Show `tree` on `screen`; `outputs` keeps the calls of each child, to be shown in full."""
         self._screen = screen
         self._tree = tree
+        self._outputs = outputs if outputs is not None else KeptOutputs()
         tree.watchers.append(self)
 
     @property
@@ -281,6 +292,8 @@ class ChildView:
         )
         for reason in self._reason(child, ending, self._screen.width - 3 - len(indent)):
             shown += f"\n{indent}  {reason}"
+        for call in self._calls(line, child, indent):
+            shown += f"\n{call}"
         self._screen.show(shown)
         self._screen.refresh()
 
@@ -292,6 +305,17 @@ class ChildView:
         for reason in few_lines(str(self._tree.scrub(ending.reason)), self._screen.width - 3 - len(indent)):
             shown += f"\n{indent}  {reason}"
         self._screen.show(shown)
+
+    def _calls(self, line: str, child: LiveChild, indent: str) -> list[str]:
+        """Return the calls of a child that ended, folded; a screen without a live part has shown each of them."""
+        if not self._screen.has_live_part or not child.ended_calls:
+            return []
+        output = ToolOutput(line, tuple(single_line(call) for call in child.ended_calls))
+        self._outputs.add(output)
+        room = self._screen.width - 1 - len(indent) - len(_CORNER)
+        folded = output.folded(max(room, 1), FOLDED, EXPAND)
+        rows = [f"{indent}{'    ' if at else _CORNER}{call}" for at, call in enumerate(folded)]
+        return [self._screen.ink("dim", row) for row in rows]
 
     def _reason(self, child: LiveChild, ending: Ending, width: int) -> list[str]:
         """Return why it failed; nothing for a stop, whose reason the user knows.

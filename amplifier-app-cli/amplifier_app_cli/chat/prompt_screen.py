@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,7 +18,9 @@ from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import History
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from amplifier_app_cli.chat.prompt_input import PastedText, is_completable
@@ -32,6 +33,8 @@ from amplifier_foundation.prompt.user_input import Span, UserInput
 _PACE = 0.05
 #: Seconds in which the keys of one sequence follow an Esc, such as those of an arrow key.
 _ESCAPE = 0.1
+#: Bytes that are read at a time of what was typed early.
+_BLOCK = 65_536
 #: Lines that the live part leaves free for the input and the conversation.
 _LEFT_FREE = 8
 
@@ -145,12 +148,18 @@ class PromptScreen:
         self._listener = listener
         self._session.key_bindings = chat_keys(listener, self._submit, self._discard)
         try:
-            for line in _typed_ahead():
-                listener.on_line(UserInput.of_data(line))  # it may have been pasted: nothing marks that yet
-            with BlockedKeys(sys.stdin.fileno()), patch_stdout():
-                await self._session.prompt_async(
-                    handle_sigint=False, set_exception_handler=False, pre_run=self._end_if_closed
-                )
+            terminal = self._session.app.input
+            typed = read_typed(terminal.fileno())
+            with terminal.raw_mode():
+                # Only now does the terminal read no more lines: what was typed in between is not lost, nor a draft.
+                lines, rest = typed_ahead(typed + read_typed(terminal.fileno()))
+                for line in lines:
+                    listener.on_line(UserInput.of_data(line))  # it may have been pasted: nothing marks that yet
+                store_typeahead(terminal, rest)
+                with BlockedKeys(terminal.fileno()), patch_stdout():
+                    await self._session.prompt_async(
+                        handle_sigint=False, set_exception_handler=False, pre_run=self._end_if_closed
+                    )
         except EOFError:
             listener.on_end(is_final=True)
         finally:
@@ -218,20 +227,26 @@ class PromptScreen:
             self.is_broken = True
 
 
-def _typed_ahead() -> list[str]:
-    """Return the lines that were typed before there was a prompt.
-
-    Until then the terminal reads lines and turns Enter into what Ctrl-J is at the prompt. Half a line stays where it
-    is, for the prompt to read.
-    """
-    descriptor = sys.stdin.fileno()
-    lines: list[str] = []
+def read_typed(descriptor: int) -> bytes:
+    """Return what was typed at a terminal and not read yet; raises EOFError at the end."""
+    typed = b""
     while select.select([descriptor], [], [], 0)[0]:
-        typed = os.read(descriptor, 65_536)
-        if not typed:
+        block = os.read(descriptor, _BLOCK)
+        if not block:
             raise EOFError
-        lines += typed.decode("utf-8", "replace").splitlines()
-    return lines
+        typed += block
+    return typed
+
+
+def typed_ahead(typed: bytes) -> tuple[list[str], list[KeyPress]]:
+    """Return the lines that were typed before there was a prompt, and the keys of the half line behind them.
+
+    A terminal that reads lines turns Enter into what Ctrl-J is at the prompt.
+    """
+    *lines, rest = typed.decode("utf-8", "replace").replace("\r", "\n").split("\n")
+    keys: list[KeyPress] = []
+    Vt100Parser(keys.append).feed_and_flush(rest)
+    return lines, keys
 
 
 def chat_keys(listener: Listener, submit: Callable[[Buffer], None], discard: Callable[[Buffer], None]) -> KeyBindings:

@@ -78,6 +78,8 @@ class LiveChild(Struct):
     state: str = "starts"
     #: The running calls by id: the tool, and a summary of its input.
     calls: dict[str, tuple[str, str]] = field(default_factory=dict)
+    #: The calls that ended, a line for each: whether it worked, the tool, and a summary of its input.
+    ended_calls: list[str] = field(default_factory=list)
     #: What it and its descendants used.
     usage: UsageRecord = field(default_factory=UsageRecord)
     is_begun: bool = False
@@ -201,7 +203,8 @@ class LiveTree:
             about = summarize_input(self.scrub(data.get("tool_input")), _MOST_KEPT)
             child.calls[_key(data)] = (str(data.get("tool_name")), about)
         elif event in ("tool:post", "tool:error"):
-            child.calls.pop(_key(data), None)
+            tool, about = child.calls.pop(_key(data), (str(data.get("tool_name")), ""))
+            child.ended_calls.append(f"{'✔' if _worked(event, data) else '✘'} {tool} {about}".rstrip())
             child.state = "continues"
         elif event == "session:end":
             child.own_end, child.calls = own_ending(data), {}
@@ -257,6 +260,11 @@ def _is_about(child: LiveChild, data: Mapping[str, Any]) -> bool:
     """Return whether the call that ended is the one that spawned the child, not a rejected one."""
     call = data.get("tool_call_id")
     return call is None or child.facts.tool_call_id in (None, call)
+
+
+def _worked(event: str, data: Mapping[str, Any]) -> bool:
+    result = data.get("result")
+    return event == "tool:post" and not (isinstance(result, Mapping) and result.get("success") is False)
 
 
 def _key(data: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import click
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.completion import BUNDLE, SESSION
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.options import Integer, Number
 from amplifier_app_cli.run.command import (
     answer,
     converse,
@@ -38,7 +39,7 @@ def _history_options(command: Function) -> Function:
         click.option(
             "-s",
             "--replay-speed",
-            type=click.FloatRange(0, min_open=True),
+            type=Number(0, min_open=True),
             help="How many times as fast, 2.0 when not given; needs --replay.",
         ),
         click.option(
@@ -75,9 +76,7 @@ def continue_(prompt: str | None, **wishes: Any) -> None:
 @click.command()
 @click.argument("session", required=False, type=SESSION)
 @click.argument("prompt", required=False)
-@click.option(
-    "-n", "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many sessions to choose from."
-)
+@click.option("-n", "--limit", type=Integer(1), default=10, show_default=True, help="How many sessions to choose from.")
 @_history_options
 @output_options
 @run_options
@@ -103,7 +102,8 @@ def _go_on(app: App, session: Callable[[], str], prompt: str | None, wishes: dic
 
     def asked() -> tuple[SessionRequest, UserInput]:
         _recap(wishes)  # report contradicting options, also where nothing is shown again
-        return request_of(app, {**wishes, "resume": session()}), read_prompt(prompt, is_optional=True)
+        request = request_of(app, {**wishes, "resume": session()})
+        return request, read_prompt(prompt, wishes["max_stdin"], is_optional=True)
 
     answer(app, format_of(wishes), asked)
 
@@ -147,5 +147,5 @@ def _picked(app: App, limit: int) -> str:
         for number, one in enumerate(sessions, start=1)
     ]
     say(table(["", "id", "last active", "name or first prompt"], rows, terminal_width(sys.stderr)))
-    number = click.prompt("Resume", type=click.IntRange(1, len(sessions)), err=True)
+    number = click.prompt("Resume", type=Integer(1, len(sessions)), err=True)
     return sessions[number - 1].id

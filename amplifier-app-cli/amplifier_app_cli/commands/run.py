@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,10 @@ from amplifier_app_cli.run.command import (
     request_of,
     run_options,
 )
+
+if TYPE_CHECKING:
+    from amplifier_app_cli.session_request import SessionRequest
+    from amplifier_foundation.prompt.user_input import UserInput
 
 
 @click.command()
@@ -58,4 +62,8 @@ def run(prompt: str | None, mode: str, **wishes: Any) -> None:
     if mode == "chat":
         converse(app, wishes, request_of(app, wishes), first_prompt=prompt)
     may_wait = wishes["resume"] is not None
-    answer(app, format_of(wishes), lambda: (request_of(app, wishes), read_prompt(prompt, is_optional=may_wait)))
+
+    def asked() -> tuple[SessionRequest, UserInput]:
+        return request_of(app, wishes), read_prompt(prompt, wishes["max_stdin"], is_optional=may_wait)
+
+    answer(app, format_of(wishes), asked)

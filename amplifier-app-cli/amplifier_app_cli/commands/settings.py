@@ -24,17 +24,15 @@ from amplifier_foundation.settings.scopes import SettingNotFoundError, SettingsE
 from amplifier_foundation.settings.secrets import masked
 from amplifier_foundation.settings.settings import SettingOrigin
 
-_COMMANDS: Final = {
-    "reset": Entry("amplifier_app_cli.commands.reset:reset", "Delete what the program keeps in its home."),
-}
 _ALIASES: Final = {
     "dirs": Entry("amplifier_app_cli.commands.dirs:dirs"),
     "explain": Entry(f"{__name__}:show"),
     "get": Entry(f"{__name__}:get"),
+    "reset": Entry("amplifier_app_cli.commands.reset:reset"),
 }
 
 
-@click.group(cls=LazyGroup, entries=_COMMANDS, aliases=_ALIASES)
+@click.group(cls=LazyGroup, aliases=_ALIASES)
 def settings() -> None:
     """Show and change settings.
 
@@ -47,7 +45,7 @@ def settings() -> None:
 
     A key consists of names with dots between them; entries of module lists go by their id, else by their module; a name
     that contains a dot is put in double quotes: 'bundle.added."my.bundle"'. Later scopes win: user, project, local,
-    session.
+    session. `amplifier settings reset` deletes what the program keeps in its home, by category.
     """
 
 

@@ -15,7 +15,7 @@ from amplifier_app_cli.commands.bundle.update import all_names, update_bundles
 from amplifier_app_cli.commands.module.update import update_modules
 from amplifier_app_cli.completion import BUNDLE, MODULE
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.options import check_option, yes_option
+from amplifier_app_cli.options import check_option, source_option, yes_option
 from amplifier_app_cli.ui.records import json_option
 
 
@@ -23,6 +23,7 @@ from amplifier_app_cli.ui.records import json_option
 @click.argument("bundle", required=False, type=BUNDLE)
 @click.option("--all", "everything", is_flag=True, help="Update all bundles that have a name here.")
 @click.option("--module", "module_id", metavar="ID", type=MODULE, help="Update this module alone.")
+@source_option
 @click.option("--lock", "is_lock", is_flag=True, help="Fetch nothing newer: pin in the lock file what is in use.")
 @check_option
 @yes_option()
@@ -33,6 +34,7 @@ def update(
     bundle: str | None,
     everything: bool,
     module_id: str | None,
+    source: str | None,
     is_lock: bool,
     is_check: bool,
     is_sure: bool,
@@ -53,15 +55,17 @@ def update(
     """
     if sum((bundle is not None, everything, module_id is not None)) > 1:
         raise click.UsageError("give one of BUNDLE, --all and --module")
-    if is_lock and (everything or module_id is not None):
-        raise click.UsageError("--lock is for one bundle: leave out --all and --module")
+    if source is not None and (everything or module_id is not None):
+        raise click.UsageError("--source is for one bundle: leave out --all and --module")
+    if is_lock and (everything or module_id is not None or source is not None):
+        raise click.UsageError("--lock is for one bundle: leave out --all, --module and --source")
     if is_lock:
         sys.exit(lock_bundle(bundle, is_check=is_check, trust=trust, as_json=as_json))
     if module_id is not None:
         sys.exit(update_modules(module_id, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json))
     names: list[str | None] = [*all_names(current_app())] if everything else [bundle]
-    code = update_bundles(names, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json)
-    if bundle is None and not everything:
+    code = update_bundles(names, source, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json)
+    if bundle is None and not everything and source is None:
         current_app().inform(f"the program itself: {_how()}")
     sys.exit(code)
 

@@ -11,7 +11,8 @@ import click
 
 from amplifier_app_cli.app import App
 from amplifier_app_cli.completion import MODEL, PROVIDER
-from amplifier_app_cli.run.standard_input import read_piped
+from amplifier_app_cli.options import Integer, Number
+from amplifier_app_cli.run.standard_input import read_piped, read_text
 from amplifier_app_cli.session_request import SessionRequest
 
 if TYPE_CHECKING:
@@ -50,11 +51,19 @@ _OPTIONS = (
         type=MODEL,
         help="Model that answers; without --provider, the provider that serves it is found.",
     ),
-    click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
+    click.option("--max-tokens", type=Integer(1), help="Longest answer, in tokens."),
     click.option(
         "--output-schema",
         metavar="FILE",
         help="Answer with JSON that fits the JSON schema in this file, for one prompt.",
+    ),
+    click.option(
+        "--max-stdin",
+        metavar="MB",
+        type=Integer(1),
+        default=10,
+        show_default=True,
+        help="Longest text that is read from standard input, in megabytes.",
     ),
     click.option("--locked", is_flag=True, help="Use exactly what bundle.lock pins, and fail for anything else."),
     click.option("--offline", is_flag=True, help="Fetch and install nothing."),
@@ -67,21 +76,21 @@ _OPTIONS = (
     ),
     click.option(
         "--max-usd",
-        type=click.FloatRange(0),
+        type=Number(0),
         help="Stop calling models and tools once this run has cost that many dollars.",
     ),
     click.option(
         "--max-total-tokens",
-        type=click.IntRange(0),
+        type=Integer(0),
         help="Stop calling models and tools once this run has used that many tokens, in and out together.",
     ),
-    click.option("--max-turns", type=click.IntRange(0), help="Call the model at most that often in this run."),
+    click.option("--max-turns", type=Integer(0), help="Call the model at most that often in this run."),
     click.option(
         "--max-seconds",
-        type=click.FloatRange(0),
+        type=Number(0),
         help="Stop calling models and tools after that many seconds; waiting for you counts.",
     ),
-    click.option("--max-tool-calls", type=click.IntRange(0), help="Call tools at most that often in this run."),
+    click.option("--max-tool-calls", type=Integer(0), help="Call tools at most that often in this run."),
     click.option(
         "--permission-mode",
         type=click.Choice(_MODES),
@@ -217,11 +226,12 @@ def converse(app: App, wishes: dict[str, Any], request: SessionRequest, **more: 
     run_to_exit(lambda: chat(app, request, **more))
 
 
-def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
+def read_prompt(given: str | None, megabytes: int, *, is_optional: bool = False) -> UserInput:
     """Return the prompt: the argument, then what is piped in; standard input alone when it is `-` or not given.
 
     An argument counts as typed; piped text may come from anywhere, so that an `@` in it names no file. Raises
-    UsageError without a prompt, unless it is optional: a resumed session may have answered calls to run.
+    UsageError for more than that many megabytes from standard input, and without a prompt, unless it is optional: a
+    resumed session may have answered calls to run.
     """
     from amplifier_foundation.prompt.user_input import UserInput
 
@@ -230,13 +240,13 @@ def read_prompt(given: str | None, *, is_optional: bool = False) -> UserInput:
             raise click.UsageError("the prompt is empty")
         # An argument that is not UTF-8 arrives in halves of characters, which nothing later could encode.
         typed = UserInput.of_typed(given.encode("utf-8", "replace").decode("utf-8"))
-        piped = read_piped().strip("\n")
+        piped = read_piped(megabytes).strip("\n")
         return typed + UserInput.of_data(f"\n\n{piped}") if piped.strip() else typed
     if sys.stdin is None or sys.stdin.isatty():
         if is_optional and given is None:
             return UserInput("")
         raise click.UsageError("no prompt: give one as an argument, pipe it in, or chat with --mode chat")
-    text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    text = read_text(sys.stdin.buffer, megabytes)
     if not text.strip():
         if is_optional and given is None:
             return UserInput("")

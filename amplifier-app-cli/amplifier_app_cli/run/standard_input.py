@@ -7,19 +7,22 @@ import os
 import stat
 import sys
 import threading
-from typing import Final
+from typing import BinaryIO, Final
+
+import click
 
 #: After how many seconds without the end of standard input the user is told that it is read.
 _PATIENCE: Final = 2.0
 #: How many seconds a program that started this one has to send something through a socket.
 _SOCKET_SECONDS: Final = 1.0
+_MEGABYTE: Final = 1_000_000
 
 
-def read_piped() -> str:
+def read_piped(megabytes: int) -> str:
     """Return the text of a pipe or a file at standard input; empty for a terminal, a device, or none.
 
     A pipe is read to its end, and a line on standard error says so if that takes long. A program that starts this one
-    may leave a socket open and silent: it has a second to send something.
+    may leave a socket open and silent: it has a second to send something. Raises UsageError for more than `megabytes`.
     """
     if sys.stdin is None or sys.stdin.isatty():
         return ""
@@ -28,7 +31,7 @@ def read_piped() -> str:
         kind = os.fstat(descriptor).st_mode
     except (OSError, ValueError, io.UnsupportedOperation):
         # Not a file of the system, as in tests and in programs that replace standard input.
-        return _decoded(sys.stdin.buffer.read())
+        return read_text(sys.stdin.buffer, megabytes)
     if stat.S_ISSOCK(kind) and not _has_data(descriptor):
         return ""
     if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)):
@@ -37,7 +40,7 @@ def read_piped() -> str:
     timer.daemon = True
     timer.start()
     try:
-        return _decoded(sys.stdin.buffer.read())
+        return read_text(sys.stdin.buffer, megabytes)
     finally:
         timer.cancel()
 
@@ -54,5 +57,12 @@ def _say_that_it_waits() -> None:
     say("reading standard input to its end, to send it with the prompt; to send the prompt alone, add `< /dev/null`")
 
 
-def _decoded(content: bytes) -> str:
+def read_text(stream: BinaryIO, megabytes: int) -> str:
+    """Return all text of a stream; raises UsageError, and reads no further, for more than `megabytes`."""
+    content = stream.read(megabytes * _MEGABYTE + 1)
+    if len(content) > megabytes * _MEGABYTE:
+        raise click.UsageError(
+            f"standard input is longer than {megabytes} MB: send a part of it (`head -c 1M`), or save it as a file and "
+            "let the tools search it; --max-stdin MB allows more"
+        )
     return content.decode("utf-8-sig", "replace")

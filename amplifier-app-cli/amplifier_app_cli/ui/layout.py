@@ -13,9 +13,9 @@ from amplifier_app_cli.ui.plain import plain
 _KEY_ARGUMENTS: Final = (
     "command",
     "file_path",
-    "path",
     "pattern",
     "query",
+    "path",
     "url",
     "agent",
     "name",

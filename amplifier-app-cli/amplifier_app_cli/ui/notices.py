@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from amplifier_app_cli.ui.say import events_with_notice
@@ -135,6 +136,14 @@ class MentionNotice:
         return True
 
 
+def unasked_change_text(files: Sequence[str], project: Path) -> str:
+    """Return what to tell about files that a turn changed and that others run by themselves."""
+    names = [str(Path(file).relative_to(project)) if Path(file).is_relative_to(project) else file for file in files]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    shown = ", ".join(names[:_MOST_NAMED])
+    return f"this turn changed {shown}{more}: a shell, an editor, git or a server runs that by itself, so look at it"
+
+
 class McpServerNotice:
     """Let a single prompt have the tools of its MCP servers, and know which servers came too late."""
 
@@ -153,9 +162,9 @@ class McpServerNotice:
         """Record which servers are missing now: the answer is complete, and the session still open."""
         servers = _mcp_servers(coordinator)
         if servers is not None:
-            self._late = tuple(
-                one.name for one in servers.statuses() if one.state in ("new", "connecting") and not one.offers
-            )
+            unlisted = servers.unlisted()
+            starting = ("new", "connecting")
+            self._late = tuple(one.name for one in servers.statuses() if one.state in starting and one.name in unlisted)
 
     def notes(self) -> list[str]:
         """Return a line for each late server; one that failed has been reported with the reason."""

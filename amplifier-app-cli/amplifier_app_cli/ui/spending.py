@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from amplifier_app_cli.ui.plain import plain
-from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.engine.usage import UsageRecord, money
 
 
 def usage_line(used: UsageRecord) -> str:
@@ -22,7 +22,7 @@ def price_text(used: UsageRecord) -> str:
     """Return the cost, and how many answers have no known price."""
     if not used.priced:
         return "price unknown"
-    text = f"${used.known_cost:.4f}" if used.known_cost else "$0"
+    text = money(used.known_cost)
     return f"{text} and {used.unpriced} without price" if used.unpriced else text
 
 
@@ -50,6 +50,6 @@ def spending_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         sums.items(), key=lambda item: (-item[1][0], -item[1][1])
     ):
         name = source if agent is None else f"{agent}, {source}"
-        price = f"${usd:.4f}" + (f" (${estimated:.4f} of it estimated)" if estimated else "")
+        price = money(usd) + (f" ({money(estimated)} of it estimated)" if estimated else "")
         price += f" and {unpriced} without price" if unpriced else ""
         yield plain(f"used by {name}: {calls} {'call' if calls == 1 else 'calls'}, {tokens:,} tokens, {price}")

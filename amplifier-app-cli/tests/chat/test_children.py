@@ -101,6 +101,8 @@ def test_children_are_a_tree(start: Callable[..., Any], family: Callable[..., st
         "  ✔ explorer: completed · $0.0460",
         "  ✔ helper: completed · $0.0060",
     ]
+    assert _lines(chat).count("    └ ✔ gate") == 1
+    assert "    └ ✔ delegate helper" in _lines(chat)
     chat.wait_for("224 in · 26 out · $0.2520")  # the turn cost what the tree cost
     assert "├─" not in chat.text
     chat.send("\x04")

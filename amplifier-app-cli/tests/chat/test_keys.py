@@ -30,42 +30,29 @@ def _end(chat: Any) -> list[dict[str, Any]]:
     return events
 
 
-def test_escape_stops_after_the_step(start: Callable[..., Any], scripted: Callable[..., str], project: Path) -> None:
-    """Esc lets a running tool end and keeps its result; typed text stays, and Alt with a key is no Esc."""
+def test_escape_stops_at_once(start: Callable[..., Any], scripted: Callable[..., str], project: Path) -> None:
+    """One Esc does not wait for the tool; typed text stays, Alt with a key is no Esc, at the prompt it does nothing."""
     chat = start("--bundle", scripted(_GATE, tools=True), "--trust")
     chat.line("go")
     chat.wait_until((project / "waiting").exists)
     chat.send("half a thought")
-    chat.wait_for("> half a thought", "Esc stops")
+    chat.wait_for("… gate", "> half a thought", "Esc stops")
     chat.send("\x1bz")
     chat.wait_for("half a thoughtz")
     assert "stopping" not in chat.text
     chat.send(_ESCAPE)
-    chat.wait_for("stopping after the current step", "Esc again stops at once")
-    (project / "go").touch()
-    chat.wait_for("stopped\n", "> half a thoughtz", absent="stopping 1")
-    assert "✔ gate" in chat.text
-    assert "not reached" not in chat.text
-    _end(chat)
-    assert ("tool", "the gate is open") in chat.transcript
-
-
-def test_escape_twice_stops_at_once(start: Callable[..., Any], scripted: Callable[..., str], project: Path) -> None:
-    """A second Esc does not wait for the tool, and at the prompt Esc does nothing."""
-    chat = start("--bundle", scripted(_GATE, tools=True), "--trust")
-    chat.line("go")
-    chat.wait_until((project / "waiting").exists)
-    chat.wait_for("… gate")
-    chat.send(_ESCAPE)
-    chat.wait_for("stopping after the current step")
-    chat.send(_ESCAPE)
-    chat.wait_for_prompt("stopped\n")
+    chat.wait_for("✘ gate", "stopped\n", "> half a thoughtz", absent="stopping 1")
     chat.send(_ESCAPE)
     time.sleep(0.5)  # a key that follows at once would be one with Alt
+    chat.send("\x15")
     chat.line("/status")
     chat.wait_for_prompt("conversation:")
     assert "press Ctrl-C again" not in chat.text
+    assert "not reached" not in chat.text
     _end(chat)
+    results = [text for role, text in chat.transcript if role == "tool"]
+    assert len(results) == 1
+    assert "cancelled" in results[0]
 
 
 def test_escape_at_a_question_denies(start: Callable[..., Any], scripted: Callable[..., str], project: Path) -> None:
@@ -157,6 +144,24 @@ def shell(scripted: Callable[..., str], project: Path) -> Callable[[str], str]:
         return bundle
 
     return write
+
+
+def test_escape_ends_the_command_of_the_model(
+    start: Callable[..., Any], shell: Callable[[str], str], project: Path
+) -> None:
+    """One Esc ends the shell command that the model runs, not only the turn after it."""
+    command = "trap 'touch ended' EXIT; touch started; sleep 987 & wait"
+    turns = f'turns:\n  - tool_calls: [{{id: c1, name: bash, arguments: {{command: "{command}"}}}}]\n'
+    chat = start("--bundle", shell(turns), "--trust")
+    chat.line("go")
+    chat.wait_for_question("sleep 987")
+    chat.line("y")
+    chat.wait_until((project / "started").exists)
+    chat.send(_ESCAPE)
+    chat.wait_for_prompt("stopped\n")
+    assert "✘ bash" in chat.text
+    assert (project / "ended").exists()
+    _end(chat)
 
 
 def test_shell_line(start: Callable[..., Any], shell: Callable[[str], str], project: Path) -> None:

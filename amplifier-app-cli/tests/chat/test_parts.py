@@ -122,7 +122,7 @@ def test_usage_adds_up() -> None:
     assert stats.turn.answers == 0
     account.add(UsageRecord.of_response({"usage": {"cost_usd": 0}, "unpriced_attempts": 2}))
     assert price_text(stats.session) == "$0.3000 and 3 without price"
-    assert (stats.turn.answers, price_text(stats.turn)) == (1, "$0 and 2 without price")
+    assert (stats.turn.answers, price_text(stats.turn)) == (1, "$0.00 and 2 without price")
     stats.start_turn()
     account.add(UsageRecord.of_usage("nonsense"))
     assert price_text(stats.turn) == price_text(UsageRecord()) == "price unknown"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+import termios
+import tty
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from amplifier_app_cli.chat.prompt_screen import read_typed, typed_ahead
 
 _ANSWERS = "{turns: [{text: Yes.}], repeat: true}"
 
@@ -73,6 +77,33 @@ def test_typed_before_the_prompt(start: Callable[..., Any], scripted: Callable[.
     # Not forked: the interpreter itself has to read this variable.
     chat = start("--bundle", scripted(_ANSWERS), is_ready=False, PYTHONHASHSEED="0")
     chat.send("early\r")
+    chat.wait_for_prompt("Yes.")
+    _end(chat)
+    assert _users(chat) == ["early"]
+
+
+def test_typed_while_the_terminal_changes() -> None:
+    """What is typed before and after a terminal stops to read lines are lines and the keys of the next one."""
+    master, terminal = os.openpty()
+    try:
+        os.write(master, b"first\rsec")
+        typed = read_typed(terminal)
+        tty.setraw(terminal, termios.TCSANOW)
+        os.write(master, b"ond\rhalf\x1b[D")
+        lines, keys = typed_ahead(typed + read_typed(terminal))
+    finally:
+        os.close(master)
+        os.close(terminal)
+    assert lines == ["first", "second"]
+    assert [press.key for press in keys] == ["h", "a", "l", "f", "left"]
+
+
+def test_half_a_line_before_the_prompt(start: Callable[..., Any], scripted: Callable[..., str]) -> None:
+    """Half a line that was typed while the program starts is in the prompt, to be finished there."""
+    chat = start("--bundle", scripted(_ANSWERS), is_ready=False, PYTHONHASHSEED="0")
+    chat.send("ear")
+    chat.wait_for("> ear", "leaves.")
+    chat.send("ly\r")
     chat.wait_for_prompt("Yes.")
     _end(chat)
     assert _users(chat) == ["early"]

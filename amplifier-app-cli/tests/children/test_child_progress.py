@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_app_cli.chat.progress import ChildView
+from amplifier_app_cli.chat.tool_output import KeptOutputs
 from amplifier_app_cli.children.live import LiveTree
 from amplifier_app_cli.ui.colour import Ink
 from amplifier_app_cli.ui.layout import columns
@@ -200,3 +201,27 @@ def test_every_line_fits(width: int, made: list[tuple[int, str]], draws: bool) -
     lines = view.live.split("\n")
     tree.clear()
     assert all(columns(line) <= width for line in [*lines, *shown.shown])
+
+
+def test_calls_fold(screen: Callable[..., Any], child: Make) -> None:
+    """The calls of a child stay with its end, the first and the last of many, and all of them can be shown."""
+    tree, shown, outputs = LiveTree(), screen(), KeptOutputs()
+    ChildView(shown, tree, outputs)
+    tree.take(child("one"), "session:start", {})
+    for number in range(9):
+        call = {"tool_name": "bash", "tool_call_id": str(number), "tool_input": {"command": f"make part-{number}"}}
+        tree.take(child("one"), "tool:pre", call)
+        tree.take(child("one"), "tool:post", {**call, "result": {"success": number != 8}})
+    tree.take(child("one"), "session:end", {"status": "completed"})
+    tree.clear()
+    assert shown.shown[1:] == [
+        "    └ ✔ bash make part-0",
+        "      ✔ bash make part-1",
+        "      … 4 more lines (Ctrl-O shows all)",
+        "      ✔ bash make part-6",
+        "      ✔ bash make part-7",
+        "      ✘ bash make part-8",
+    ]
+    kept = outputs.at(1)
+    assert kept is not None
+    assert len(kept.lines) == 9

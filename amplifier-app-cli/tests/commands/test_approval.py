@@ -96,6 +96,7 @@ def test_allowed_in_another_process(place: Place) -> None:
     assert ended.returncode == 3
     assert "must not be asked" not in ended.stdout
     assert f"amplifier approval allow {place.session[:8]}`" in ended.stderr
+    assert "of bash: echo first >> ran.txt)" in ended.stderr
     assert {call["tool"]: call["input"] for call in place.waiting} == {
         "bash": {"command": "echo first >> ran.txt"},
         "write_file": {"file_path": "made.txt", "content": "made"},

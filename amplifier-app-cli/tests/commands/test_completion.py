@@ -196,7 +196,7 @@ def test_bash_completes_commands(project: Path, environment: dict[str, str], ins
         ("amplifier agents show amplifier:ex", ["amplifier", "agents", "show", "amplifier", ":", "ex"], "explorer"),
         ("amplifier logs -e 'tool:po", ["amplifier", "logs", "-e", "'tool:po"], "tool:post"),
         ("amplifier  bundle   show mini", ["amplifier", "bundle", "show", "mini"], "minimal"),
-        ("amplifier bundle ", ["amplifier", "bundle", ""], "add list remove set show unset validate"),
+        ("amplifier bundle ", ["amplifier", "bundle", ""], "add list remove set show validate"),
         ('amplifier run "a: b" -B mini', ["amplifier", "run", '"a: b"', "-B", "mini"], "minimal"),
     ],
 )

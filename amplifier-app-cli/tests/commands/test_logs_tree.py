@@ -161,7 +161,7 @@ def test_one_tree_in_the_order_of_time(give: Give, family: None) -> None:
         "  ■ reviewer timed out: too late · price unknown · 4.4 s",
         "delegate:error",
         "session:end",
-        "■ session completed · $1.7500 and 1 without price with its children · 9.0 s",
+        "■ session completed · $1.75 and 1 without price with its children · 9.0 s",
     ]
 
 

@@ -111,6 +111,20 @@ def test_list_and_info(amplifier: Amplifier, environment: dict[str, str]) -> Non
     assert not (Path(environment["HOME"]) / ".amplifier" / "projects").exists()
 
 
+def test_modules_of_the_tools(amplifier: Amplifier) -> None:
+    """With -m the list names modules, of which nothing is loaded, and `info` shows every tool of a module."""
+    result = amplifier("tool", "list", "-m", "--json")
+    assert [one["module"] for one in json.loads(result.stdout)] == ["tool-things"]
+    assert "noise" not in result.stderr
+    result = amplifier("tool", "info", "tool-things", "-m", "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) == json.loads(amplifier("tool", "list", "--json").stdout)
+    assert "This is census." in amplifier("tool", "info", "tool-things", "-m").stdout
+    result = amplifier("tool", "info", "tool-thngs", "-m")
+    assert result.returncode == 2
+    assert "did you mean 'tool-things'?" in result.stderr
+
+
 def test_bundle_without_tools_says_what_to_do(amplifier: Amplifier, environment: dict[str, str]) -> None:
     """An empty list is empty on standard output, and gives a hint."""
     (Path(environment["HOME"]) / ".amplifier" / "settings.yaml").unlink()

@@ -53,6 +53,10 @@ class _Repository:
         self._git("commit", "--quiet", "--message=change")
         return self._git("rev-parse", "HEAD")
 
+    def tag(self, name: str) -> None:
+        """Set a tag, also one that exists."""
+        self._git("tag", "--force", name)
+
     def _git(self, *arguments: str) -> str:
         who = {f"GIT_{who}_{what}": "t@e" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -217,6 +221,41 @@ def test_module_update_leaves_bundles_alone(amplifier: Amplifier, team: _Team) -
     assert "did you mean 'tool-tides'?" in result.stderr
 
 
+def test_mutable_only_leaves_versions_alone(amplifier: Amplifier, team: _Team) -> None:
+    """A tag that looks like a version is left out even when it was moved; a branch is fetched again."""
+    team.module.tag("v1.0")
+    amplifier("source", "add", "tool-tides", f"{team.module.uri}@v1.0")
+    assert _answer(amplifier) == "1"
+    team.commit_module("2")
+    team.module.tag("v1.0")
+    assert _json(amplifier("module", "update", "--mutable-only", "--yes", "--json"))["sources"] == []
+    assert _answer(amplifier) == "1"
+    assert amplifier("module", "update", "--yes").returncode == 0
+    assert _answer(amplifier) == "2"
+    amplifier("source", "remove", "tool-tides")
+    (branch,) = _json(amplifier("module", "update", "--mutable-only", "--check", "--json"))["sources"]
+    assert branch["uri"].endswith("@main")
+
+
+@pytest.mark.parametrize("command", [("bundle", "update", "team"), ("update",)])
+def test_update_of_one_source(amplifier: Amplifier, team: _Team, command: tuple[str, ...]) -> None:
+    """With --source that address alone is fetched again, and another one is a usage error with a hint."""
+    assert _answer(amplifier) == "1"
+    team.commit_module("2")
+    team.commit_bundle("2.0.0")
+    source = f"{team.module.uri}@main"
+    (check,) = _json(amplifier(*command, "--source", source, "--check", "--json"))
+    assert [one["uri"] for one in check["sources"]] == [source]
+    result = amplifier(*command, "--source", source, "--yes")
+    assert result.returncode == 0, result.stderr
+    assert _answer(amplifier) == "2"
+    assert _json(amplifier("bundle", "current", "--json"))["version"] == "1.0.0"
+    result = amplifier(*command, "--source", source.replace("tides", "tydes"))
+    assert result.returncode == 2
+    assert f"did you mean '{source}'?" in result.stderr
+    assert amplifier("bundle", "update", "--all", "--source", source).returncode == 2
+
+
 def test_update_covers_what_runs_here_and_says_how_to_update_itself(amplifier: Amplifier, team: _Team) -> None:
     """`amplifier update` moves bundles and modules of the bundle that runs here; itself is the installer's business."""
     assert _answer(amplifier) == "1"
@@ -262,7 +301,7 @@ def test_all_goes_on_when_one_fails(amplifier: Amplifier, team: _Team, environme
 
 async def test_asking_for_newer_states_shows_no_password(tmp_path: Path) -> None:
     """Git is asked without the password of an address on its command line; its environment has it."""
-    from amplifier_app_cli.commands.bundle import sources
+    from amplifier_foundation.sources.git import newest_commit
     from amplifier_foundation.sources.uri import parse_source
 
     program = tmp_path / "bin" / "git"
@@ -275,7 +314,7 @@ async def test_asking_for_newer_states_shows_no_password(tmp_path: Path) -> None
     program.chmod(0o755)
     environ = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
     source = parse_source("git+https://me:s3cret@git.example/o/r@main")
-    assert await sources._newest(source, tmp_path / "project", environ) == (
+    assert await newest_commit(source, environ, [str(tmp_path / "project")]) == (
         "0123456789012345678901234567890123456789",
         None,
     )
@@ -288,7 +327,7 @@ async def test_asking_for_newer_states_shows_no_password(tmp_path: Path) -> None
 @pytest.mark.parametrize("key", ["core.sshCommand", "url.ext::{program} %S.insteadOf", "core.fsmonitor"])
 async def test_asking_for_newer_states_runs_nothing_of_the_project(tmp_path: Path, key: str) -> None:
     """The config of the repository we work in has no say about the servers that other repositories come from."""
-    from amplifier_app_cli.commands.bundle import sources
+    from amplifier_foundation.sources.git import newest_commit
     from amplifier_foundation.sources.uri import parse_source
 
     marker, program = tmp_path / "ran", tmp_path / "planted"
@@ -306,7 +345,7 @@ async def test_asking_for_newer_states_runs_nothing_of_the_project(tmp_path: Pat
     (project / ".git" / "config").write_text(config, encoding="utf-8")
     source = parse_source("git+ssh://git@localhost:1/o/r@main")
     environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    commit, problem = await sources._newest(source, project, environ)
+    commit, problem = await newest_commit(source, environ, [str(project)])
     assert commit is None
     assert problem is not None
     assert not marker.exists()

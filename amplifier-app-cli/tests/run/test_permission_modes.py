@@ -237,6 +237,28 @@ def test_a_tool_that_no_rule_is_about_is_pending(
     assert (result.returncode, result.stdout) == (0, "Counted.\n"), result.stderr
 
 
+def test_what_a_command_changed_unasked_is_shown(
+    amplifier: Amplifier, scripted: Scripted, project: Path, needs_sandbox: None
+) -> None:
+    """In auto mode a command that names no file may write one that others run: that is shown, and in the log."""
+    (project / ".vscode").mkdir()
+    (project / ".vscode" / "tasks.json").write_text("{}", encoding="utf-8")
+    (project / "write.py").write_text(
+        "from pathlib import Path\n"
+        "Path('.en' + 'vrc').write_text('echo hello')\n"
+        "Path('.vs' + 'code', 'tasks.json').write_text('[]')\n",
+        encoding="utf-8",
+    )
+    call = "{tool_calls: [{id: c1, name: bash, arguments: {command: python3 write.py}}]}"
+    bundle = scripted(f"turns: [{call}, {{text: Done.}}]", "tools: [{module: tool-bash}]\n")
+    result = amplifier("run", "go", "--bundle", bundle, "--permission-mode", "auto")
+    assert (result.returncode, result.stdout) == (0, "Done.\n"), result.stderr
+    assert "warning: this turn changed .envrc, .vscode/tasks.json: " in result.stderr
+    assert amplifier("logs", "--event", "policy:unasked_change", "--json").stdout.count(".envrc") == 1
+    again = amplifier("run", "go", "--bundle", scripted("turns: [{text: Done.}]"), "--permission-mode", "auto")
+    assert "this turn changed" not in again.stderr
+
+
 def test_an_added_folder(amplifier: Amplifier, scripted: Scripted, tmp_path: Path, needs_sandbox: None) -> None:
     """A folder beside the project is written in a mode that edits, by tools and commands, in this run alone."""
     library = tmp_path / "library"

@@ -55,6 +55,19 @@ def test_bytes_that_are_no_text_do_not_fail(content: bytes, amplifier: Amplifier
     assert "\ufeff" not in _prompts(amplifier)[0]
 
 
+@pytest.mark.parametrize("prompt", ["Review this", "-"])
+def test_too_much_is_refused(amplifier: Amplifier, scripted: Scripted, prompt: str) -> None:
+    """More than the limit is a usage error that names the limit and the option; nothing is sent."""
+    bundle = scripted("turns: [{text: Done.}]")
+    much = "x" * 1_000_001
+    result = amplifier("run", prompt, "--bundle", bundle, "--max-stdin", "1", stdin=much)
+    assert result.returncode == 2
+    assert "longer than 1 MB" in result.stderr
+    assert "--max-stdin" in result.stderr
+    assert json.loads(amplifier("session", "list", "--json").stdout)["total"] == 0
+    assert amplifier("run", prompt, "--bundle", bundle, "--max-stdin", "1", stdin=much[1:]).returncode != 2
+
+
 def _run(
     scripted: Scripted, project: Path, environment: dict[str, str], stdin: int
 ) -> subprocess.CompletedProcess[str]:

@@ -30,7 +30,7 @@ def test_the_dearest_first() -> None:
         _row("ex\x1b[31mplorer", "hook:judge", "0", unpriced=1),
     ]
     assert list(spending_lines(rows)) == [
-        "used by explorer, loop: 3 calls, 3,000 tokens, $2.0000",
+        "used by explorer, loop: 3 calls, 3,000 tokens, $2.00",
         "used by loop: 1 call, 1,500 tokens, $0.5000",
-        "used by explorer, hook:judge: 1 call, 1,500 tokens, $0.0000 and 1 without price",
+        "used by explorer, hook:judge: 1 call, 1,500 tokens, $0.00 and 1 without price",
     ]

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 
 from amplifier_foundation.bundles.anchors import anchor_sources
 from amplifier_foundation.bundles.bundle import BundleError, Owner
-from amplifier_foundation.bundles.checks import AGENT, context_files
+from amplifier_foundation.bundles.checks import AGENT, context_files, problems_of
 from amplifier_foundation.documents import Document, read_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import copied
@@ -77,6 +77,9 @@ def agent_definition(data: Mapping[str, Any]) -> dict[str, Any]:
             definition.setdefault(key, value)
     if extra:
         definition["meta"] = extra
+    system = definition.pop("system", None)  # the older form of `instruction`
+    if isinstance(system, Mapping) and isinstance(system.get("instruction"), str):
+        definition.setdefault("instruction", system["instruction"])
     if isinstance(definition.get("agents"), Mapping):
         del definition["agents"]  # a warning reports it: an agent has no list of agents
     return definition
@@ -115,10 +118,21 @@ def _meta(value: Any, at: Keys, problems: Problems) -> None:
         return
     for key, item in value.items():
         near = difflib.get_close_matches(str(key), [name for name in _META_KEYS if name not in value], 1, _SLIP)
-        if key in _META_KEYS:
+        if key == "model_role" and item is not None:
+            _role(item, (*at, key), problems)
+        elif key in _META_KEYS:
             problems.expect(item is None or isinstance(item, str), "text", item, (*at, key))
         elif near:
             problems.unknown((*at, key), f"unknown key {key!r} in meta: did you mean {near[0]!r}?")
+
+
+def _role(value: Any, at: Keys, problems: Problems) -> None:
+    """Check a role, or several in the order in which they are tried."""
+    if not isinstance(value, list):
+        problems.expect(isinstance(value, str), "a role or a list of roles", value, at)
+        return
+    for index, role in enumerate(value):
+        text(role, (*at, index), problems)
 
 
 def _preference(value: Any, at: Keys, problems: Problems) -> None:
@@ -128,21 +142,25 @@ def _preference(value: Any, at: Keys, problems: Problems) -> None:
 
 
 _ONLY_OF_AGENTS: Final[Mapping[str, Shape]] = {
-    **dict.fromkeys((*_META_KEYS, "instruction"), text),
+    **dict.fromkeys(("name", "description", "instruction"), text),
+    "model_role": _role,
     "meta": _meta,
     "agents": _access,
+    "system": fields({"instruction": text}),
     "provider_preferences": list_of(_preference),
 }
 
 
 def _check_file(document: Document, owner: Owner) -> list[str]:
     """Return warnings; raises AgentError with all errors."""
-    problems = Problems(document.where, is_lenient=owner == "fetched")
+    problems = problems_of(document.where, owner)
     data = document.data
     AGENT(data, (), problems)
     if data.get("context") is not None:
         context_files(data["context"], ("context",), problems)
-    if document.body and data.get("instruction"):
+    system = data.get("system")
+    given = data.get("instruction") or (isinstance(system, Mapping) and system.get("instruction"))
+    if document.body and given:
         problems.fault(("instruction",), "'instruction' is given twice: here and as the text of the file; keep one")
     check_agent(data, problems)
     if problems.faults:

@@ -18,10 +18,10 @@ from amplifier_foundation.bundles.agent_file import (
 )
 from amplifier_foundation.bundles.anchors import is_inside
 from amplifier_foundation.bundles.bundle import BundleError, BundleLimitError, Layer, Owner
+from amplifier_foundation.bundles.checks import problems_of
 from amplifier_foundation.bundles.shipped import owner_of
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.paths import Home
-from amplifier_foundation.shapes import Problems
 from amplifier_kit.struct import FrozenStruct
 
 #: The key of an agent that cannot be used: its faults, one in a line.
@@ -144,7 +144,7 @@ class _Roster(FrozenStruct):
 
     def _check(self, name: str, inline: Mapping[str, Any], where: str, owner: Owner) -> None:
         """Check what the check of bundles does not cover in inline definitions; raise AgentError with all errors."""
-        problems = Problems(lambda *keys: f"{where}: agent {name!r}", is_lenient=owner == "fetched")
+        problems = problems_of(lambda *keys: f"{where}: agent {name!r}", owner)
         check_agent(inline, problems)
         self.warnings.extend(problems.warnings)
         if problems.faults:

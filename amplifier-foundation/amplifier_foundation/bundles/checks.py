@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any, Final
 
@@ -51,9 +51,10 @@ def check_bundle(document: Document, owner: Owner) -> list[str]:
     """Return warnings about a bundle file.
 
     Raises BundleError with all errors, each with file and line: values of a wrong type in any file, unknown keys in
-    files that belong to the product, the user or the project; in fetched files unknown keys are warnings.
+    files of the product, and those that look like a mistyped key in files of the user or the project. Other unknown
+    keys are warnings: bundles of others have keys that nothing reads.
     """
-    problems = Problems(document.where, is_lenient=owner == "fetched")
+    problems = problems_of(document.where, owner)
     _BUNDLE(document.data, (), problems)
     described = document.data.get("bundle")
     for at, hint in _WITHOUT_EFFECT.items():
@@ -63,6 +64,11 @@ def check_bundle(document: Document, owner: Owner) -> list[str]:
     if problems.faults:
         raise BundleError("\n".join(problems.faults))
     return problems.warnings
+
+
+def problems_of(where: Callable[..., str], owner: Owner) -> Problems:
+    """Return what collects the problems of a file, by whose file it is."""
+    return Problems(where, is_lenient=owner == "fetched", allows_foreign=owner != "product")
 
 
 def _include(value: Any, at: Keys, problems: Problems) -> None:
@@ -75,9 +81,11 @@ def _include(value: Any, at: Keys, problems: Problems) -> None:
         if value["bundle"] is None:
             problems.fault(at, f"{dotted(at)} names no bundle")
     elif "behavior" in value:
-        problems.unknown(at, f"{dotted(at)} is ignored: write {{bundle: {value['behavior']}}}, not 'behavior'")
+        fields({"behavior": filled_text})(value, at, problems)
+        problems.warn(at, f"{dotted(at)}: 'behavior' is read as 'bundle': write {{bundle: {value['behavior']}}}")
     else:
-        problems.unknown(at, f"{dotted(at)} is ignored: it has no 'bundle'; write {{bundle: reference}}")
+        what = f"{dotted(at)} is ignored: it has no 'bundle'; write {{bundle: reference}}"
+        problems.unknown(at, what, is_slip=not value)
 
 
 def _session(value: Any, at: Keys, problems: Problems) -> None:
@@ -179,6 +187,7 @@ AGENT_FIELDS: Final[Mapping[str, Shape]] = {
     "context": anything,
     "provider_preferences": anything,
     "model_role": anything,
+    "system": anything,
 }
 AGENT: Final = fields(AGENT_FIELDS)
 BUNDLE_FIELDS: Final[Mapping[str, Shape]] = {

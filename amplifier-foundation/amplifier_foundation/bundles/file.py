@@ -101,17 +101,20 @@ class BundleFile(FrozenStruct):
         own = {self.name: namespace_root(self.document)}
         return {bundle_name(self.root): namespace_root(self.root), **own} if self.root is not None else own
 
-    def bundle(self, namespaces: Mapping[str, Path], *, allow_missing: bool = False) -> Bundle:
+    def bundle(
+        self, namespaces: Mapping[str, Path], *, allow_missing: bool = False, fetched: Mapping[str, Path] | None = None
+    ) -> Bundle:
         """Return the bundle of this file alone, without its includes, with all paths absolute.
 
-        `namespaces` are those known beside its own. Raises BundleError with file and line.
+        `namespaces` are those known beside its own; `fetched` are context files by address. Raises BundleError with
+        file and line.
         """
         warnings = check_bundle(self.document, self.owner)
         document, data = self.document, self.document.data
         plan = anchor_sources(data, document, self.root_folder, on_missing=warnings.append if allow_missing else None)
         described = data.get("bundle") or {}
         own = self.namespaces()
-        context, pending = self._context(data.get("context") or {}, {**namespaces, **own}, warnings)
+        context, pending = self._context(data.get("context") or {}, {**namespaces, **own}, warnings, fetched or {})
         agents = _roster(plan.get("agents"))
         bundle = Bundle(
             file=document.path,
@@ -144,16 +147,20 @@ class BundleFile(FrozenStruct):
         return self.name if self.name in has_file or not has_file else has_file[0]
 
     def _context(
-        self, named: Mapping[str, Any], namespaces: Mapping[str, Path], warnings: list[str]
+        self,
+        named: Mapping[str, Any],
+        namespaces: Mapping[str, Path],
+        warnings: list[str],
+        fetched: Mapping[str, Path],
     ) -> tuple[dict[str, Path], list[str]]:
         """Return the context files by name, and the references whose namespace is not known."""
-        entries: list[tuple[str, str, tuple[str | int, ...]]] = [
-            (str(path), str(path), ("include", index)) for index, path in enumerate(named.get("include") or [])
-        ]
-        entries += [(str(name), str(path), (name,)) for name, path in named.items() if name != "include"]
         context: dict[str, Path] = {}
         pending: list[str] = []
-        for name, reference, keys in entries:
+        for name, reference, keys in _context_entries(named):
+            if "://" in reference:  # a warning has said why one is left out
+                if reference in fetched:
+                    context[name if "://" not in name else reference] = fetched[reference]
+                continue
             where = self.document.where("context", *keys)
             key = name if ":" in name else f"{self.name}:{name}"
             namespace, separator, path = reference.partition(":")
@@ -179,6 +186,20 @@ class BundleFile(FrozenStruct):
         if self.owner in ("project", "fetched") and not any(is_inside(found, folder) for folder in allowed):
             raise BundleError(f"{where}: the context file {path!r} lies outside of {self.limit}: put it in there")
         return found
+
+
+def context_addresses(named: Any) -> list[tuple[str, tuple[str | int, ...]]]:
+    """Return the context files of a bundle that are named by address, and the keys that lead to each."""
+    entries = _context_entries(named) if isinstance(named, Mapping) else []
+    return [(reference, keys) for _, reference, keys in entries if "://" in reference]
+
+
+def _context_entries(named: Mapping[str, Any]) -> list[tuple[str, str, tuple[str | int, ...]]]:
+    """Return name, reference and place of each context file."""
+    entries: list[tuple[str, str, tuple[str | int, ...]]] = [
+        (str(path), str(path), ("include", index)) for index, path in enumerate(named.get("include") or [])
+    ]
+    return entries + [(str(name), str(path), (name,)) for name, path in named.items() if name != "include"]
 
 
 def load_bundle_file(path: Path) -> Bundle:

@@ -16,7 +16,7 @@ from amplifier_foundation.bundles.bundle import (
     Namer,
 )
 from amplifier_foundation.bundles.composition import compose, compose_all, namespace_clash
-from amplifier_foundation.bundles.file import BundleFile
+from amplifier_foundation.bundles.file import BundleFile, context_addresses
 from amplifier_foundation.bundles.references import Reference, parse_reference
 from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
 from amplifier_foundation.errors import FoundationError
@@ -30,6 +30,8 @@ MAX_DEPTH: Final = 100
 MAX_FILES: Final = 500
 MAX_INCLUDES: Final = 2_000
 MAX_VALUES: Final = 200_000
+#: The form that published bundles have, and that their loader does not read.
+PATH_NOTICE: Final = "'#path=' is read as '#subdirectory=': write that"
 #: At most this many errors are reported; more are usually the same mistake.
 _MOST_TOLD: Final = 20
 
@@ -78,6 +80,8 @@ class IncludeGraph:
             SHIPPED_NAMESPACE[0]: (SHIPPED_NAMESPACE[1], None)
         }
         self._warnings: list[str] = []
+        #: Context files that were fetched, by address.
+        self._context_files: dict[str, Path] = {}
         self._faults: list[FoundationError] = []
         self._include_count = 0
         self._value_count = 0
@@ -110,7 +114,34 @@ class IncludeGraph:
                     before = len(self._nodes)
                     include.target = self._add(result)
                     waiting += include.target.includes if len(self._nodes) > before else []
+        await self._fetch_context()
         self._raise_faults()
+
+    async def _fetch_context(self) -> None:
+        """Fetch the context files that are named by address; one that cannot be fetched is left out with a warning."""
+        import asyncio
+
+        from amplifier_foundation.sources.fetched import NotLockedError, SourceError, SourceIntegrityError
+
+        named = {
+            text: node.file.document.where("context", *keys)
+            for node in self._nodes.values()
+            for text, keys in context_addresses(node.file.document.data.get("context"))
+        }
+        results = await asyncio.gather(*map(self._loader.fetch_file, named), return_exceptions=True)
+        for (text, where), result in zip(named.items(), results, strict=True):
+            if "#path=" in text:
+                self._warnings.append(f"{where}: {PATH_NOTICE}")
+            if isinstance(result, NotLockedError | SourceIntegrityError):
+                self._faults.append(type(result)(f"{where}: the context file {text!r} cannot be used: {result}"))
+            elif isinstance(result, SourceError):
+                self._warnings.append(f"{where}: the context file {text!r} is left out: {result}")
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                self._context_files[text] = result.path
+                # A root of its own, so that the file may be read; no mention can have this name.
+                self._namespaces.setdefault(text.partition("#")[0], (result.root, None))
 
     def compose(self) -> Bundle:
         """Return the bundle with its includes: the first, each next one over it, and the including file last."""
@@ -199,6 +230,8 @@ class IncludeGraph:
     async def _read(self, include: _Include) -> BundleFile:
         reference = parse_reference(include.text)
         file = include.of.file
+        if "#path=" in include.text:
+            self._warnings.append(f"{include.where}: {PATH_NOTICE}")
         if reference.kind != "namespaced":
             return await self._loader.read(reference, file, _namer(file))
         found = self._namespace(reference, file)
@@ -216,7 +249,7 @@ class IncludeGraph:
                 if include.target is not None and not self._closes_a_circle(include, chain)
             ]
             known = {name: root for name, (root, _) in self._namespaces.items()}
-            own = node.file.bundle(known, allow_missing=self._loader.allow_missing)
+            own = node.file.bundle(known, allow_missing=self._loader.allow_missing, fetched=self._context_files)
             node.composed = compose(compose_all(parts), own, includes_base=True) if parts else own
         return node.composed
 
@@ -269,7 +302,7 @@ def _references(includes: Any) -> list[tuple[int, str]]:
     """Return the includes of a file that can be followed; the check of the file reports the others."""
     found = []
     for index, item in enumerate(includes if isinstance(includes, list) else ()):
-        text = item.get("bundle") if isinstance(item, dict) else item
+        text = (item.get("bundle") or item.get("behavior")) if isinstance(item, dict) else item
         if isinstance(text, str) and text.strip():
             found.append((index, text.strip()))
     return found

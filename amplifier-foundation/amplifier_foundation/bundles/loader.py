@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,21 +36,28 @@ class BundleLoader:
         overrides: Mapping[str, str] | None = None,
         overridden_by: Mapping[str, Namer] | None = None,
         allow_missing: bool = False,
+        override_include: Callable[[str], str | None] | None = None,
     ) -> None:
-        """Take `overrides` of names and whole addresses; `overridden_by` says who set each, if not the user."""
+        """Take `overrides` of names and whole addresses; `overridden_by` says who set each, if not the user.
+
+        `override_include` is an app's own: it returns the reference to use in place of an included one, or None.
+        """
         self._fetcher = fetcher
         self._registry = registry
         self._home = home
         self._project = project
         self._overrides = dict(overrides or {})
         self._overridden_by = dict(overridden_by or {})
+        self._override_include = override_include
         self.allow_missing = allow_missing
         self._documents: dict[Path, Document] = {}
         #: Everything that was fetched for bundles, by address.
         self.sources: dict[str, Fetched] = {}
 
-    async def load(self, reference: str, *, named_by: Namer = "user", given_by_user: bool = False) -> Bundle:
-        """Return the bundle that `reference` means, composed with all its includes.
+    async def load(
+        self, reference: str, *, named_by: Namer = "user", given_by_user: bool = False, follow_includes: bool = True
+    ) -> Bundle:
+        """Return the bundle that `reference` means, composed with all its includes unless these are not to be followed.
 
         A relative path starts at the project. Raises BundleNotFoundError, BundleCycleError, IncludeError and
         BundleError, which name file and line, and SourceError for a source that cannot be fetched. With
@@ -61,6 +68,8 @@ class BundleLoader:
             root = await self._read_namespaced(asked, named_by)
         else:
             root = await self.read(asked, None, named_by, given_by_user=given_by_user)
+        if not follow_includes:
+            return root.bundle({}, allow_missing=self.allow_missing)
         graph = IncludeGraph(self, root)
         await graph.read()
         return graph.compose()
@@ -73,6 +82,9 @@ class BundleLoader:
         A name that the project defines does not count as a file given by the user.
         """
         asked_by = named_by
+        if parent is not None and self._override_include is not None and reference.kind != "namespaced":
+            chosen = self._override_include(reference.text)
+            reference = parse_reference(chosen) if chosen else reference
         text = overridden(reference.text, self._overrides) if reference.kind in ("uri", "name") else None
         if text is not None:
             named_by = _weaker(named_by, self._overrider(reference.text))
@@ -141,6 +153,13 @@ class BundleLoader:
             self.sources[uri] = fetched
         limit = fetched.root if fetched.root.is_dir() else fetched.root.parent
         return self._file(found, uri, None, named_by, owner="fetched", limit=limit, given_by_user=given_by_user)
+
+    async def fetch_file(self, uri: str) -> Fetched:
+        """Return a file that is named by address; raises SourceError."""
+        fetched = await self._fetcher.fetch(uri)
+        if not fetched.is_local:
+            self.sources[uri] = fetched
+        return fetched
 
     def _file(
         self,

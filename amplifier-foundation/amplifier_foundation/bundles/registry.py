@@ -12,7 +12,21 @@ from amplifier_kit.struct import FrozenStruct
 
 _PATTERNS: Final = ("{}/bundle.md", "{}/bundle.yaml", "{}.yaml", "{}.md")
 
-Origin = Literal["project", "user", "settings", "registry", "product"]
+Origin = Literal["project", "user", "settings", "registry", "product", "published"]
+
+_PUBLISHER: Final = "git+https://github.com/microsoft/amplifier-"
+#: Published bundles that everybody calls by name; fetched when somebody does.
+_WELL_KNOWN: Final = {
+    "foundation": f"{_PUBLISHER}foundation@main",
+    "anchors": f"{_PUBLISHER}foundation@main#subdirectory=bundles/anchors/bundle.md",
+    "anchors-amp-dev": f"{_PUBLISHER}foundation@main#subdirectory=bundles/anchors-amp-dev/bundle.md",
+    "amplifier-dev": f"{_PUBLISHER}foundation@main#subdirectory=bundles/amplifier-dev.yaml",
+    "exp-delegation": f"{_PUBLISHER}foundation@main#subdirectory=experiments/delegation-only",
+    **{
+        name: f"{_PUBLISHER}bundle-{name}@main"
+        for name in ("recipes", "design-intelligence", "notify", "modes", "routing-matrix")
+    },
+}
 
 
 class KnownBundle(FrozenStruct):
@@ -57,7 +71,7 @@ class BundleRegistry:
         return next((known for known in self._by_name() if known.name == name), None)
 
     def list(self) -> list[KnownBundle]:
-        """Return every known name with what `find` would return for it, sorted."""
+        """Return every known name with what `find` would return for it, sorted; published bundles are left out."""
         known: dict[str, KnownBundle] = {}
         for folder, origin in self._folders():
             for name in _names_in(folder):
@@ -65,7 +79,8 @@ class BundleRegistry:
                 if found is not None and found.origin == origin:
                     known.setdefault(name, found)
         for bundle in self._by_name():
-            known.setdefault(bundle.name, bundle)
+            if bundle.origin != "published":
+                known.setdefault(bundle.name, bundle)
         return [known[name] for name in sorted(known)]
 
     def _folders(self) -> Iterator[tuple[Path, Origin]]:
@@ -84,6 +99,8 @@ class BundleRegistry:
                 yield KnownBundle(name, entry["uri"], "registry", "user")
         for name, path in self._shipped.items():
             yield KnownBundle(name, str(path), "product", "product")
+        for name, reference in _WELL_KNOWN.items():
+            yield KnownBundle(name, reference, "published", "product")
 
     def _entries(self) -> Mapping[str, Any]:
         """Return the bundles of the registry file; one that cannot be read or understood is reported once."""

@@ -16,17 +16,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.children.errors import SpawnError
-from amplifier_foundation.sessions.capabilities import Lazy
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_foundation.children.model_roles import ModelRoles
     from amplifier_foundation.children.spawn import ChildSessions
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
+    from amplifier_foundation.spawn_utils import ProviderPreference
 
 logger = logging.getLogger(__name__)
 
+#: The capability that knows the models of roles; a module may put its own in its place.
+MODEL_ROLES: Final = "model_role_resolver"
 #: The agent name for a copy of the session itself.
 SELF: Final = "self"
 
@@ -42,7 +45,8 @@ class SpawnRequest(FrozenStruct):
     orchestrator_config: Mapping[str, Any] = field(default_factory=dict)
     parent_messages: Sequence[Mapping[str, Any]] = ()
     provider_preferences: Sequence[Mapping[str, Any]] = ()
-    model_role: str | None = None
+    #: A role, or several of which the first with a model counts.
+    model_role: str | Sequence[str] | None = None
     self_delegation_depth: int = 0
     session_metadata: Mapping[str, Any] = field(default_factory=dict)
     use_subprocess: bool = False
@@ -65,13 +69,13 @@ class SpawnRequest(FrozenStruct):
         for message in given.get("parent_messages", ()):
             if not isinstance(message, Mapping):
                 raise SpawnError(f"parent_messages: each must be a message with role and content, got {message!r:.100}")
-        preferences = [_preference(entry) for entry in given.get("provider_preferences", ())]
+        preferences = [preference_of(entry) for entry in given.get("provider_preferences", ())]
         if preferences:
             given["provider_preferences"] = preferences
         return cls(agent_name.strip(), instruction, **given)
 
 
-def _preference(entry: Any) -> dict[str, Any]:
+def preference_of(entry: Any) -> dict[str, Any]:
     """Return a preference as a mapping: callers may have objects with `provider`, `model` and `config`."""
     given = (
         dict(entry)
@@ -83,7 +87,8 @@ def _preference(entry: Any) -> dict[str, Any]:
     for key, kind in (("model", str), ("config", Mapping)):
         if given.get(key) is not None and not isinstance(given[key], kind):
             raise SpawnError(f"provider_preferences: '{key}' cannot be {given[key]!r}")
-    return {key: value for key, value in given.items() if value is not None}
+    # An empty model is the default of the provider.
+    return {key: value for key, value in given.items() if value is not None and not (key == "model" and not value)}
 
 
 _TEXT: Final = ((str,), "a text")
@@ -96,7 +101,7 @@ _ARGUMENTS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
     "orchestrator_config": _MAPPING,
     "parent_messages": _LIST,
     "provider_preferences": _LIST,
-    "model_role": _TEXT,
+    "model_role": ((str, list, tuple), "a role or a list of roles"),
     "self_delegation_depth": ((int,), "a whole number"),
     "session_metadata": _MAPPING,
     "use_subprocess": ((bool,), "true or false"),
@@ -147,12 +152,16 @@ class LazyChildren:
         """The sessions of the running children; may be read from another thread."""
         return self.sessions.running if "sessions" in self.__dict__ else []
 
+    async def spawn_prepared(self, request: SpawnRequest, prepared: Prepared) -> dict[str, Any]:
+        """Run a task in a child whose parts an app has prepared; see `ChildSessions.spawn_prepared`."""
+        return await self.sessions.spawn_prepared(request, prepared)
+
     def connect(self) -> None:
         """Register the capabilities by which modules spawn children."""
         coordinator = self._parent.session.coordinator
         coordinator.register_capability("session.spawn", SpawnCapability(lambda: self.sessions))
         coordinator.register_capability("session.resume", ResumeCapability(lambda: self.sessions))
-        coordinator.register_capability("model_role_resolver", Lazy(lambda: self.roles))
+        coordinator.register_capability(MODEL_ROLES, RoleResolver(lambda: self.roles))
         if self._parent.saved is not None:
             coordinator.register_contributor("session.cost", "delegate:past", lambda: self.sessions.past_cost())
 
@@ -160,6 +169,40 @@ class LazyChildren:
         """Cancel the running children."""
         if "sessions" in self.__dict__:
             await self.sessions.close()
+
+
+class RoleResolver:
+    """`model_role_resolver`: the models that stand for a role, as `ProviderPreference`."""
+
+    name: Final = "settings"
+
+    def __init__(self, roles: Callable[[], ModelRoles]) -> None:
+        self._roles = roles
+
+    @property
+    def known_roles(self) -> tuple[str, ...]:
+        """The roles that have models."""
+        return self._roles().known_roles
+
+    async def resolve(self, role: str | Sequence[str]) -> list[ProviderPreference]:
+        """Return the models of a role, or of the first role of a list that has some, best first; [] for none.
+
+        The model of a preference may be a pattern, or empty for the default of its provider.
+        """
+        from amplifier_foundation.spawn_utils import ProviderPreference
+
+        return [
+            ProviderPreference(found["provider"], found.get("model") or "", dict(found.get("config") or {}))
+            for found in first_candidates(self._roles(), role)
+        ]
+
+
+def first_candidates(roles: ModelRoles, wanted: str | Sequence[str]) -> list[dict[str, Any]]:
+    """Return the candidates of a role, or of the first role of a list that has some."""
+    for role in [wanted] if isinstance(wanted, str) else wanted:
+        if found := roles.resolve(role):
+            return found
+    return []
 
 
 class SpawnCapability:

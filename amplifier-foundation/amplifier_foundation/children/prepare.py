@@ -7,11 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_foundation.children.capabilities import SELF, SpawnRequest
+from amplifier_foundation.children.capabilities import (
+    MODEL_ROLES,
+    SELF,
+    RoleResolver,
+    SpawnRequest,
+    first_candidates,
+    preference_of,
+)
 from amplifier_foundation.children.errors import TooDeepError
 from amplifier_foundation.children.model_roles import ModelRoles, Preferred, names_provider, with_preference
-from amplifier_foundation.children.plan import child_plan
+from amplifier_foundation.children.plan import child_plan, configure_orchestrator
+from amplifier_foundation.children.restrictions import restrict
 from amplifier_foundation.children.results import own_span
+from amplifier_foundation.merge import copied
 from amplifier_foundation.prompt.access import ReadDeniedError
 from amplifier_foundation.prompt.mention_resolver import MentionError
 from amplifier_foundation.sessions.origin import ChildFacts, Origin, UserChanges
@@ -87,6 +96,16 @@ class ChildPreparation:
             warnings = (*warnings, *missing)
         return replace(parent, composed=composed, is_recorded=False), warnings, preferred.provider is not None
 
+    async def given(self, request: SpawnRequest, given: Prepared) -> tuple[Prepared, tuple[str, ...], bool]:
+        """Return the same for a child whose parts an app has prepared; its parent's restrictions hold for it."""
+        plan = copied(given.composed.plan)
+        restrict(plan, self._parent.prepared.composed.plan, self._parent.rules)
+        if request.orchestrator_config:
+            configure_orchestrator(plan, request.orchestrator_config)
+        preferred = await self._preferred(plan, request, {})
+        composed = replace(given.composed, plan=preferred.plan)
+        return replace(given, composed=composed), preferred.warnings, preferred.provider is not None
+
     def metadata(
         self, facts: ChildFacts, request: SpawnRequest, agent: Mapping[str, Any], prepared: Prepared, task: str
     ) -> dict[str, Any]:
@@ -158,15 +177,33 @@ class ChildPreparation:
             (request.provider_preferences, request.model_role),
             (agent.get("provider_preferences"), agent.get("model_role")),
         ):
-            preferences = wished if isinstance(wished, list | tuple) and wished else ()
-            if not preferences and isinstance(role, str):
-                preferences = self._roles.resolve(role)
-                if role not in (known := self._roles.known_roles):
-                    unknown.append(f"model_role {role!r:.100} is unknown and ignored; known roles: {', '.join(known)}")
+            preferences: Sequence[Mapping[str, Any]] = wished if isinstance(wished, list | tuple) and wished else ()
+            if not preferences and isinstance(role, str | list | tuple) and role:
+                preferences = await self._of_role(role, unknown)
             if preferences:
                 preferred = await with_preference(plan, preferences, self._models)
                 return preferred._replace(warnings=(*unknown, *preferred.warnings))
         return Preferred(plan, warnings=tuple(unknown))
+
+    async def _of_role(self, role: str | Sequence[str], warnings: list[str]) -> Sequence[Mapping[str, Any]]:
+        """Return the models of a role, or of the first role of a list that has some, and warn of unknown roles.
+
+        A module may have put a resolver of its own in place of the settings.
+        """
+        resolver = self._parent.session.coordinator.get_capability(MODEL_ROLES)
+        if not isinstance(resolver, RoleResolver) and callable(resolve := getattr(resolver, "resolve", None)):
+            try:
+                return [preference_of(one) for one in await maybe_await(resolve(role)) or ()]
+            except Exception as error:  # of the module; the role is a wish, and the task is not
+                warnings.append(f"model_role {role!r:.100} cannot be resolved: {type(error).__name__}: {error}")
+                return ()
+        known = self._roles.known_roles
+        warnings += [
+            f"model_role {one!r:.100} is unknown and ignored; known roles: {', '.join(known)}"
+            for one in ([role] if isinstance(role, str) else role)
+            if one not in known
+        ]
+        return first_candidates(self._roles, role)
 
     async def _models(self, entry: Mapping[str, Any]) -> Sequence[str]:
         """Return the models of a provider of this session; raises LookupError when it is not mounted."""

@@ -84,6 +84,17 @@ class ChildSessions:
         result = await self._once(identity, request.agent, task, work, request.timeout)
         return self._answered_with(request.tool_call_id, result)
 
+    async def spawn_prepared(self, request: SpawnRequest, prepared: Prepared) -> Result:
+        """Return the result of a task in a child whose parts an app has prepared; else as `spawn`.
+
+        The child works in the project of `prepared`, and keeps to the rules of this session.
+        """
+        self.check_parent(None)
+        task = self._task(request)
+        identity = self._identity(request, task, is_shared=False)
+        work = self._find_or_start(identity, task, request, {}, prepared)
+        return await self._once(identity, request.agent, task, work, request.timeout)
+
     async def resume(self, session_id: Any, request: SpawnRequest) -> Result:
         """Return a child's result of another task; raises ChildUnknownError for an unknown child."""
         request = self._with_call(request)
@@ -222,7 +233,14 @@ class ChildSessions:
         future.set_result(result)
         return result
 
-    async def _find_or_start(self, identity: str, task: str, request: SpawnRequest, agent: Mapping[str, Any]) -> Result:
+    async def _find_or_start(
+        self,
+        identity: str,
+        task: str,
+        request: SpawnRequest,
+        agent: Mapping[str, Any],
+        given: Prepared | None = None,
+    ) -> Result:
         folder = self._place / identity
         if folder.is_dir():
             self._check_agent(identity, request.agent)
@@ -234,10 +252,15 @@ class ChildSessions:
                 return await self._resume(saved, task, request, is_new_task=is_new_task)
         facts = self._facts(identity, request, request.agent)
         prepare = self._preparation
-        prepared, warnings, is_chosen = await prepare.prepared(request, agent, self._roster.all())
+        if given is not None:
+            prepared, warnings, is_chosen = await prepare.given(request, given)
+        else:
+            prepared, warnings, is_chosen = await prepare.prepared(request, agent, self._roster.all())
         metadata = prepare.metadata(facts, request, agent, prepared, task)
         self_depth = prepare.self_depth(request)
         origin = prepare.origin(facts, prepared, agent, self_depth, metadata, is_provider_chosen=is_chosen)
+        if given is not None:
+            origin = replace(origin, working_dir=str(given.project))
         work = Task(request.instruction, task, request.parent_messages, warnings)
         return await self._run(origin, prepared, None, work, agent)
 

@@ -81,6 +81,8 @@ class Home(FrozenStruct):
     """The places below one home. Nothing is created by asking where it would be."""
 
     path: Path
+    #: Where fetched sources are, if not in the home.
+    cache_folder: Path | None = None
 
     @classmethod
     def find(cls, environ: Mapping[str, str] | None = None) -> Home:
@@ -110,7 +112,7 @@ class Home(FrozenStruct):
     @property
     def cache(self) -> Path:
         """Return the folder of fetched sources and installed dependencies; it may be deleted at any time."""
-        return self.path / "cache"
+        return self.cache_folder or self.path / "cache"
 
     @property
     def locks(self) -> Path:

@@ -9,6 +9,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from amplifier_core.plan import SESSION_MODULES
+from amplifier_foundation.merge import copied
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.composed import Composed
 from amplifier_foundation.plan.locks import KnownPins, LockPaths, added_sources, fetched_pins, known_pins, used_pins
@@ -56,6 +58,8 @@ class Options(FrozenStruct):
     bare: bool = False
     #: Look for newer states of fetched sources, instead of using those of the lock and the cache.
     update: bool = False
+    #: Look for a newer state of this source alone, as it may be shown; the others stay as the lock has them.
+    update_source: str | None = None
     #: Settings that the app has loaded for this project and session; None to load them here.
     settings: Settings | None = field(default=None, repr=False)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -118,9 +122,9 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     registry = _registry(options, settings)
     overrides = settings.get("sources.bundles") or {}
     known = KnownPins()
-    if not options.update:
+    if not options.update or options.update_source is not None:
         known = known_pins(*locate(reference, registry, options.project, overrides), options.home, options.project)
-    fetcher = make_fetcher(options, known.pins)
+    fetcher = make_fetcher(options, _kept_pins(known.pins, options))
     loader = BundleLoader(
         fetcher,
         registry,
@@ -135,7 +139,8 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
         alone = await loader.load(reference, named_by=named_by, given_by_user=is_given)
     heard: list[str] = [*settings.warnings, *_shadowed(reference, alone)]
     bundle, slipped_in = await _with_app_bundles(alone, loader, settings)
-    heard += [*registry.warnings, *bundle.warnings, *fetcher.warnings]
+    bundle, lacking = _with_session(bundle)
+    heard += [*registry.warnings, *bundle.warnings, *fetcher.warnings, *lacking]
     agents = AgentFiles({}, {}, loader.is_projects) if options.bare else _agents(bundle, loader, options, heard)
     plan = apply_settings(_with_agents(bundle.mount_plan(), agents), settings.data)
     heard += await misnamed_overrides(settings, plan)
@@ -218,11 +223,14 @@ def refused(composed: Composed, options: Options) -> tuple[Refusal, ...]:
     return check.refuse(composed.modules, composed.values)
 
 
-async def activate(composed: Composed, options: Options, fetcher: Fetcher | None = None) -> Prepared:
+async def activate(
+    composed: Composed, options: Options, fetcher: Fetcher | None = None, *, install: bool = True
+) -> Prepared:
     """Fetch the modules and install what they need, all at once; the result has the paths of everything.
 
-    Without a `fetcher` the pins of `composed` are used. Raises ModuleActivationError with every module that cannot be
-    used; with `allow_missing` they are warnings, except for content that differs from what a lock says.
+    Without a `fetcher` the pins of `composed` are used; without `install` the modules run with what is there. Raises
+    ModuleActivationError with every module that cannot be used; with `allow_missing` they are warnings, except for
+    content that differs from what a lock says.
     """
     if not composed.modules:
         return Prepared(composed, options.home, options.project)
@@ -237,7 +245,7 @@ async def activate(composed: Composed, options: Options, fetcher: Fetcher | None
     activator = Activator(
         options.home, offline=options.offline, environ=options.environ, on_progress=options.on_progress
     )
-    activated = await activator.activate(modules, packages, allow_missing=options.allow_missing)
+    activated = await activator.activate(modules, packages, allow_missing=options.allow_missing, install=install)
     # What these hold is imported once for the whole process; folders of modules are a session's own.
     enter(Activated(site_folders=activated.site_folders))
     return Prepared(
@@ -299,6 +307,15 @@ def _namers(settings: Settings, key: str) -> dict[str, Namer]:
     return {name: _namer(settings, (*parts_of(key), name)) for name in settings.get(key) or {}}
 
 
+def _kept_pins(pins: Mapping[str, Pin], options: Options) -> Mapping[str, Pin]:
+    """Return the pins that hold: without the one of the source that is updated."""
+    if not options.update or options.update_source is None:
+        return pins
+    from amplifier_foundation.sources.uri import without_secrets
+
+    return {uri: pin for uri, pin in pins.items() if without_secrets(uri) != options.update_source}
+
+
 def _registry(options: Options, settings: Settings) -> BundleRegistry:
     from amplifier_foundation.bundles.registry import BundleRegistry
     from amplifier_foundation.bundles.shipped import shipped_bundles
@@ -356,6 +373,20 @@ async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Sett
             slipped_in.append(ValueUse("guard", f"bundle {reference!r}", str(added.file)))
         bundle = compose_bundles(bundle, added, as_behavior=True)
     return bundle, slipped_in
+
+
+def _with_session(bundle: Bundle) -> tuple[Bundle, list[str]]:
+    """Return the bundle with the loop and the context of the default bundle where it names none, and a note of each."""
+    lacking = [key for key in SESSION_MODULES if not bundle.session.get(key)]
+    if not lacking:
+        return bundle, []
+    from amplifier_foundation.bundles.shipped import shipped_bundles
+    from amplifier_foundation.documents import read_document
+
+    defaults = read_document(shipped_bundles()[DEFAULT]).data["session"]
+    session = {**bundle.session, **{key: copied(defaults[key]) for key in lacking}}
+    named = [f"session.{key}: not set in bundle {bundle.name!r}: {defaults[key]['module']} is used" for key in lacking]
+    return replace(bundle, session=session), named
 
 
 @contextmanager

@@ -36,6 +36,10 @@ class Prepared(FrozenStruct):
     layers: tuple[Layer, ...] = field(default=(), repr=False)
     #: Whether an app made the plan itself, without any files.
     is_made_by_app: bool = False
+    #: What the kernel asks for the folders of modules; None for one that knows `modules`.
+    resolver: Any = field(default=None, repr=False)
+    #: Whether the prompt has the instructions of the project and the user (AGENTS.md).
+    has_project_instructions: bool = True
 
     @classmethod
     def from_plan(

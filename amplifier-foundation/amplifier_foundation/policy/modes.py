@@ -26,6 +26,8 @@ Mode = Literal["read-only", "ask", "accept-edits", "auto"]
 
 #: Emitted when the mode of a session changes, also when it starts in another one than `ask`.
 MODE_CHANGED: Final = "policy:mode_changed"
+#: Emitted at the end of a turn in `auto` mode that changed files which others run by themselves.
+UNASKED_CHANGE: Final = "policy:unasked_change"
 #: The key in the metadata of a session.
 METADATA_KEY: Final = "permission_mode"
 #: The key in settings.
@@ -41,7 +43,7 @@ _WRITE: Final = "filesystem.write"
 _BY_STRICTNESS: Final[tuple[Mode, ...]] = get_args(Mode)
 #: Files and folders of a project, at any depth, that programs run or obey by themselves, or that a server runs with the
 #: keys of the repository after a push: no mode allows to write one, so that the rules decide.
-_RUN_BY_OTHERS: Final = (
+RUN_BY_OTHERS: Final = (
     # editors
     *(".vscode", ".idea", ".devcontainer", ".zed", "*.code-workspace", ".vimrc", ".exrc", ".nvimrc", ".nvim.lua"),
     ".dir-locals.el",
@@ -188,7 +190,7 @@ class RunPermissions(Struct):
         others = [found for folder in (str(project), *folders) for found in hooks_folders(folder)]
         # Dotfiles often lie in a repository, and the home folder has links to them.
         others += _of_login()
-        patterns = [*(f"{place}/{name}" for place in places for name in _RUN_BY_OTHERS), *map(escaped, others)]
+        patterns = [*(f"{place}/{name}" for place in places for name in RUN_BY_OTHERS), *map(escaped, others)]
         rules = [Rule("ask", action=_WRITE, path=pattern, reason=why) for pattern in patterns]
         # The rows of the project itself are guarded in every mode.
         why = "this decides what a session runs that is started there"

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.paths import Home
@@ -60,6 +60,13 @@ class Located(FrozenStruct):
     source_type: SourceType
 
 
+class NamespaceRoot(NamedTuple):
+    """A namespace as an object with the attributes of a bundle."""
+
+    base_path: Path
+    source_base_paths: dict[str, Path]
+
+
 class MentionResolver:
     """Resolve mentions by the table above, from the disk each time."""
 
@@ -72,6 +79,11 @@ class MentionResolver:
     def namespaces(self) -> dict[str, Path]:
         """The namespaces and their roots."""
         return dict(self._namespaces)
+
+    @property
+    def bundles(self) -> dict[str, NamespaceRoot]:
+        """The same as modules of published bundles read them: objects with `base_path` and `source_base_paths`."""
+        return {name: NamespaceRoot(root, {name: root}) for name, root in self._namespaces.items()}
 
     def register_namespace(self, name: str, root: Path) -> None:
         """Let `@name:` mean files below `root`; the first registration of a name wins, as in bundles."""

@@ -57,8 +57,11 @@ class SystemPrompt:
         context: Mapping[str, Path],
         access: PromptAccess,
         on_resolved: OnResolved | None = None,
+        *,
+        has_project_instructions: bool = True,
     ) -> None:
-        """`access` reads the files, by the rules of the session."""
+        """`access` reads the files, by the rules of the session; AGENTS.md may be left out."""
+        self._has_project_instructions = has_project_instructions
         self.instruction: Final = instruction
         self.context: Final = dict(context)
         self.resolver: Final = access.resolver
@@ -107,7 +110,8 @@ class SystemPrompt:
         if (file := self.access.file_of_text(self.instruction)) is not None:
             self.access.check_source(file)
         found.add_text(self.instruction, self.access.origin_of_text(self.instruction))
-        for path in find_instructions(self.resolver.project, self.resolver.home):
+        places = self.resolver.project, self.resolver.home
+        for path in find_instructions(*places) if self._has_project_instructions else ():
             if path.parent == self.resolver.home.path:
                 # The user's own file may be a link to where they keep it.
                 own = Origin("user", Path(os.path.realpath(path)))

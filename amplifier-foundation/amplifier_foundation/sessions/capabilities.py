@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from amplifier_foundation.plan.project_files import control_files_of
+from amplifier_foundation.policy.modes import READ_ONLY
 from amplifier_foundation.sessions.plan import is_trusted
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "prompt.denied": lambda path, root: denied_to_prompt(runtime, path, root),
         "session.checkpoint": Lazy(lambda: runtime.checkpoints),
         "policy.hidden": lambda tool: hidden_by_all(runtime, tool),
+        "session.is_read_only": lambda: runtime.permission_mode == READ_ONLY,
         "approval.is_remembered": runtime.is_allowed_by_person,
         "project.is_trusted": lambda: is_place_trusted(runtime),
         "plan.is_trusted": lambda module: is_part_trusted(runtime, module),
         "plan.is_hook_trusted": lambda module, config: is_hook_trusted(runtime, module, config),
         "plan.is_hook_of_user": lambda module, config: is_hook_of_user(runtime, module, config),
-        "self_delegation_depth": origin.self_delegation_depth if origin else 0,
+        # Absent for 0, as published.
+        **({"self_delegation_depth": depth} if (depth := origin.self_delegation_depth if origin else 0) else {}),
         **(origin.capabilities if origin else {}),
     }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
+    from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.permissions import SessionPermissions
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
@@ -146,6 +147,10 @@ class Children(Protocol):
 
     def connect(self) -> None:
         """Register the capabilities by which modules spawn children."""
+        ...
+
+    async def spawn_prepared(self, request: Any, prepared: Prepared) -> dict[str, Any]:
+        """Run a task in a child whose parts an app has prepared; see `ChildSessions.spawn_prepared`."""
         ...
 
     async def close(self) -> None:

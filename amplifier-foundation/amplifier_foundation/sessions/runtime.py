@@ -27,6 +27,7 @@ from amplifier_foundation.policy.modes import (
     MODE_CHANGED,
     READ_ONLY,
     RUNNING,
+    UNASKED_CHANGE,
     Mode,
     PermissionModeError,
     RunPermissions,
@@ -34,6 +35,7 @@ from amplifier_foundation.policy.modes import (
     parse_mode,
 )
 from amplifier_foundation.policy.sandboxed import SandboxedTools, check_mode
+from amplifier_foundation.policy.unasked_changes import State, changes, states
 from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
@@ -67,7 +69,9 @@ if TYPE_CHECKING:
 #: Emitted when @mentions have put files into a prompt.
 MENTIONS_RESOLVED = "mentions:resolved"
 #: The events of this package.
-_EVENTS: Final = (MENTIONS_RESOLVED, APPROVAL_ANSWERED, MODE_CHANGED, "session:undo", "session:restore")
+_EVENTS: Final = (
+    *(MENTIONS_RESOLVED, APPROVAL_ANSWERED, MODE_CHANGED, UNASKED_CHANGE, "session:undo", "session:restore"),
+)
 #: The events that no log may lack: with the first of them, a resumed session goes on.
 _WORK: Final = ("tool:", "approval:", "policy:", "llm:")
 #: After all other hooks.
@@ -99,6 +103,8 @@ class SessionRuntime:
         origin: Origin | None = None,
         on_child_event: OnChildEvent | None = None,
         spawner: Spawner | None = None,
+        parent_id: str | None = None,
+        session_type: type[AmplifierSession] = AmplifierSession,
     ) -> None:
         """Prepare the session; no module is loaded and no file is written before it is entered.
 
@@ -106,7 +112,8 @@ class SessionRuntime:
         those of the plan. `trust` lets the project's rules allow things as long as its files do not change. `run` has
         the permission mode and rules for this run; without it, a resumed session keeps its mode. `origin` is what a
         child gets from its parent. `on_child_event` receives every event of every child session. Without a
-        `spawner` the session cannot have children. Raises BudgetError for invalid limits.
+        `spawner` the session cannot have children. `parent_id` is for apps that run children themselves, `session_type`
+        for those that hand out the session. Raises BudgetError for invalid limits.
         """
         if saved is not None and spawner is not None:
             saved = spawner.recover(saved)
@@ -130,6 +137,8 @@ class SessionRuntime:
         self.run = above[0].run if above else run or RunPermissions(mode_of_saved(known))
         self._mode_before = mode_of_saved(known) if origin is None else self.run.mode
         self._mode_changes = asyncio.Lock()
+        #: The files that others run, as they were before commands ran unasked in this turn; None in other modes.
+        self._watched: dict[Path, State] | None = None
         self._sandboxed = SandboxedTools()
         self._log: SessionLog | None = None
         #: What a resumed session logs before it goes on: nothing is written if it does not. None once it goes on.
@@ -151,10 +160,11 @@ class SessionRuntime:
         #: Texts that must not be in any file of the session.
         self.secrets = self._find_secrets(plan)
         self.redactor = Redactor(self.secrets)
-        self.session = AmplifierSession(
+        parent_id = origin.facts.parent_id if origin is not None else parent_id
+        self.session = session_type(
             plan,
             session_id=self.session_id,
-            parent_id=origin.facts.parent_id if origin is not None else None,
+            parent_id=parent_id,
             approval_system=approval_system,
             display_system=display_system,
             is_resumed=saved is not None,
@@ -166,7 +176,7 @@ class SessionRuntime:
         #: What the session and its children use in this process.
         self.account = self.budget.account
         facts = starting_metadata(self.session_id, prepared, plan, saved)
-        facts |= origin.metadata if origin is not None else {}
+        facts |= origin.metadata if origin is not None else {"parent_id": parent_id} if parent_id else {}
         facts[METADATA_KEY] = self.run.mode
         self._recorder = SessionRecorder(self.folder, self.redactor, facts, self.secrets, self.account)
         #: How the last turn ended.
@@ -244,6 +254,7 @@ class SessionRuntime:
                 return
             await self._check_mode(chosen)
             self.run.mode, self.run.by = chosen, dict(by)
+            self._watch()
             await self._go_on()  # a resumed session without a prompt would have it in its metadata alone
             await self._report_mode()
 
@@ -367,6 +378,8 @@ class SessionRuntime:
         await self._report_mode()
         self._recorder.open_turn(prompt.text if isinstance(prompt, UserInput) else prompt)
         self.turn_end.begin()
+        self._watched = None
+        self._watch()
         if "checkpoints" in self.__dict__:  # else they are unused, and start with this turn
             self.checkpoints.turn = self._recorder.turns
         try:
@@ -380,7 +393,21 @@ class SessionRuntime:
             self.turn_end.judge(self.session)
             return answer
         finally:
+            await self._report_unasked_changes()
             await self._recorder.close_turn(self.session.coordinator.get("context"))
+
+    def _watch(self) -> None:
+        """Note the state of files that others run, for the rest of a turn in which commands run unasked."""
+        if self.run.mode == AUTO and self.origin is None and self._watched is None:
+            self._watched = states((self.prepared.project, *self.run.folders))
+
+    async def _report_unasked_changes(self) -> None:
+        before, self._watched = self._watched, None
+        if before is None:
+            return
+        changed = changes(before, states((self.prepared.project, *self.run.folders)))
+        if changed:
+            await self.session.coordinator.hooks.emit(UNASKED_CHANGE, {"files": [str(path) for path in changed]})
 
     async def _attach(self, blocks: Sequence[dict[str, Any]]) -> None:
         """Put content blocks before the text of the prompt: in its message, or in one before it.
@@ -481,10 +508,13 @@ class SessionRuntime:
         self._recorder.connect(coordinator)
         self.turn_end.connect(coordinator)
         self.budget.connect(coordinator)
-        if prepared.modules or was_used():
+        if prepared.resolver is not None or prepared.modules or was_used():
             from amplifier_foundation.sources.module_resolver import PreparedModules
 
-            await coordinator.mount("module-source-resolver", PreparedModules(prepared.modules, self._check_unprepared))
+            resolver = prepared.resolver or PreparedModules(prepared.modules)
+            if isinstance(resolver, PreparedModules):
+                resolver.check = self._check_unprepared
+            await coordinator.mount("module-source-resolver", resolver)
 
     async def _judge_by_mode(self, action: str, details: dict[str, Any]) -> tuple[str, str] | None:
         """Deny what the mode does not allow, and learn what later policies need to know about the tool."""
@@ -574,6 +604,7 @@ class SessionRuntime:
                 composed.texts,
             ),
             self._on_mentions,
+            has_project_instructions=prepared.has_project_instructions,
         )
 
     async def _on_mentions(self, payload: dict[str, Any]) -> None:

@@ -111,9 +111,14 @@ class Activator:
         self._command = command
 
     async def activate(
-        self, modules: Sequence[ModuleFolder], packages: Sequence[Path] = (), *, allow_missing: bool = False
+        self,
+        modules: Sequence[ModuleFolder],
+        packages: Sequence[Path] = (),
+        *,
+        allow_missing: bool = False,
+        install: bool = True,
     ) -> Activated:
-        """Install what is missing and return what to load the modules from.
+        """Install what is missing, unless told not to, and return what to load the modules from.
 
         Modules that require nothing start no process and need no writable home. Raises ModuleActivationError with all
         failures; with `allow_missing` the modules that failed are left out, and the failures are warnings.
@@ -121,7 +126,7 @@ class Activator:
         activated, failures = Activated(), _duplicate_ids(modules)
         units, others = _units_of([*modules, *(ModuleFolder(path.name, path) for path in packages)], failures)
         self._announce(list(units.values()), activated)
-        layer = await self._install(units, failures, activated)
+        layer = await self._install(units, failures, activated) if install else None
         if failures and not allow_missing:
             raise ModuleActivationError(failures)
         activated.warnings += failures

@@ -105,6 +105,10 @@ class Fetcher:
         self.fetched[uri] = fetched
         return fetched
 
+    async def cached(self, source: SourceUri) -> Copy | None:
+        """Return the cached copy of a source that can be fetched, None if there is none; raises SourceError."""
+        return await self._cache.entry(*_identity(source, await self._version(source))).read()
+
     async def _shared_copy(self, source: SourceUri, pin: Pin | None) -> Copy:
         """Return the copy of a source, fetched by the first caller; those that wait for it share a failure, too."""
         import asyncio

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
@@ -19,8 +19,14 @@ from amplifier_foundation.sources.uri import SourceUri, without_secrets
 from amplifier_kit.guard.git import GitMissingError, fetch_command, fetch_environment
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
 
+if TYPE_CHECKING:
+    from amplifier_foundation.paths.resolution import ParsedURI, ResolvedSource
+    from amplifier_foundation.sources.protocol import SourceStatus
+
 #: How many seconds one attempt may take, unless the variable of this name says otherwise.
 TIMEOUT: Final = 300.0
+#: How many seconds a server may take to say what it has.
+_ANSWER_TIMEOUT: Final = 60.0
 TIMEOUT_VARIABLE: Final = "AMPLIFIER_GIT_CLONE_TIMEOUT_S"
 #: How long to wait before the second and the third attempt, in seconds.
 RETRY_PAUSES: tuple[float, ...] = (1.0, 2.0)
@@ -224,3 +230,59 @@ def git_login(url: str) -> GitLogin:
     # No other credential helper is asked for it or stores it.
     options = (f"credential.{server}.helper=", f"credential.{server}.helper={_HELPER}")
     return GitLogin(f"{server}{slash}{path}", options, {_USER: user, _PASSWORD: password})
+
+
+async def newest_commit(
+    source: SourceUri, environ: Mapping[str, str], outside: Sequence[str] = ()
+) -> tuple[str | None, str | None]:
+    """Return the commit that the ref of a repository is now, or why it is unknown; nothing is fetched.
+
+    `outside` are folders whose repositories must not configure what git runs.
+    """
+    ref = source.ref
+    names = ["HEAD"] if ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}"]
+    try:
+        login = git_login(source.url)
+        arguments = ("ls-remote", "--quiet", "--", login.url, *names)
+        command = fetch_command(*arguments, environ=environ, options=login.options, outside=outside)
+        env = {**fetch_environment(environ, outside=outside), **login.environ}
+        result = await run_command(command, timeout=_ANSWER_TIMEOUT, env=env)
+    except SourceError as error:
+        return None, str(error)
+    except CommandTimeoutError:
+        return None, f"git timed out after {_ANSWER_TIMEOUT:g} s"
+    except OSError as error:
+        return None, f"git cannot run: {error}"
+    if result.returncode != 0:
+        said = " ".join(without_secrets(result.output).split())
+        return None, f"cannot list the branches of the repository: {said[-300:] or result.returncode}"
+    found = {name: commit for commit, name in re.findall(r"^([0-9a-f]{40,64})\t(\S+)$", result.output, re.MULTILINE)}
+    commit = next((found[name] for name in names if name in found), None)
+    return commit, None if commit else f"the repository has no branch or tag {ref!r}"
+
+
+class GitSourceHandler:
+    """Handle the sources of published apps that are repositories; see `SourceHandlerWithStatusProtocol`."""
+
+    def can_handle(self, parsed: ParsedURI) -> bool:
+        """Return whether an address is one of a repository."""
+        return parsed.is_git
+
+    async def resolve(self, parsed: ParsedURI, cache_dir: Path) -> ResolvedSource:
+        """Return the part of a repository that is meant, fetched if it is not cached; raises SourceError."""
+        from amplifier_foundation.sources.resolver import fetch_parsed
+
+        return await fetch_parsed(parsed, cache_dir)
+
+    async def get_status(self, parsed: ParsedURI, cache_dir: Path) -> SourceStatus:
+        """Return whether the repository has something newer than the cache."""
+        from amplifier_foundation.sources.resolver import text_of
+        from amplifier_foundation.sources.status import source_status
+
+        return await source_status(text_of(parsed), cache_dir)
+
+    async def update(self, parsed: ParsedURI, cache_dir: Path) -> ResolvedSource:
+        """Fetch a repository again and return the part that is meant; raises SourceError."""
+        from amplifier_foundation.sources.resolver import fetch_parsed
+
+        return await fetch_parsed(parsed, cache_dir, refresh=True)

@@ -29,16 +29,16 @@ class FolderSource(ModuleSource):
     """A module in a folder of this machine, ready to be loaded."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     def resolve(self) -> Path:
         """Return the folder; raise the kernel's ModuleNotFoundError when it was deleted since it was prepared."""
-        if not self._path.exists():
-            raise SourceNotFoundError(f"{self._path} is gone: it was there when the session was prepared")
-        return self._path
+        if not self.path.exists():
+            raise SourceNotFoundError(f"{self.path} is gone: it was there when the session was prepared")
+        return self.path
 
     def __repr__(self) -> str:
-        return str(self._path)
+        return str(self.path)
 
 
 class PreparedModules:
@@ -50,7 +50,7 @@ class PreparedModules:
     def __init__(self, paths: Mapping[str, Path], check: Callable[[str], None] = lambda module_id: None) -> None:
         """`check` is called before the loader looks for a module that was not prepared, and raises to refuse it."""
         self._sources = {module_id: FolderSource(path) for module_id, path in paths.items()}
-        self._check = check
+        self.check = check
 
     def resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> FolderSource:
         """Return the folder of a prepared module; raise the kernel's ModuleNotFoundError for any other."""
@@ -64,7 +64,7 @@ class PreparedModules:
     async def async_resolve(self, module_id: str, source_hint: Any = None, profile_hint: Any = None) -> FolderSource:
         """Return the folder of a prepared module; raises what `check` raises, and as `resolve`."""
         if module_id not in self._sources:
-            self._check(module_id)
+            self.check(module_id)
         return self.resolve(module_id, source_hint, profile_hint)
 
     def get_module_source(self, module_id: str) -> str | None:

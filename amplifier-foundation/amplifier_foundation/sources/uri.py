@@ -184,7 +184,7 @@ def _without_fragment(text: str, rest: str) -> tuple[str, str]:
     if not fragment:
         return location, ""
     key, equals, subdirectory = fragment.partition("=")
-    if key != "subdirectory" or not equals or "&" in subdirectory:
+    if key not in ("subdirectory", "path") or not equals or "&" in subdirectory:
         raise SourceError(f"{without_secrets(text)!r}: after '#' only `subdirectory=path` is understood")
     return location, _subdirectory(subdirectory, text)
 

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 from amplifier_core.events import LLM_RESPONSE
 from amplifier_core.trace import current_scope
 from amplifier_kit.engine.usage import UsageRecord, usage_fault
-from amplifier_kit.struct import FrozenStruct
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ class Spender(NamedTuple):
     source: str
 
 
-class Estimate(FrozenStruct):
+class Estimate(NamedTuple):
     """What is charged for calls without a price."""
 
     calls: int = 0
@@ -47,7 +46,7 @@ class Estimate(FrozenStruct):
         return Estimate(self.calls + other.calls, self.usd + other.usd)
 
 
-class Spent(FrozenStruct):
+class Spent(NamedTuple):
     """What was used, and what is charged for calls that broke off and have no price."""
 
     used: UsageRecord = UsageRecord()

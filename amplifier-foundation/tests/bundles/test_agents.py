@@ -107,7 +107,8 @@ def test_byte_order_marks_and_crlf_change_no_line(tmp_path: Path, shape: str) ->
         ("meta: explorer", ":2: 'meta' must be a mapping, got text"),
         ("meta:\n  descripton: x", ":3: unknown key 'descripton' in meta: did you mean 'description'?"),
         ("meta:\n  description: [x]", ":3: 'meta.description' must be text, got a list"),
-        ("model_role: [fast]", ":2: 'model_role' must be text"),
+        ("model_role: {fast: 1}", ":2: 'model_role' must be a role or a list of roles"),
+        ("model_role: [fast, 1]", ":2: 'model_role[1]' must be text"),
         ("agents: some", ":2: 'agents' must be 'all', 'none' or a list of names, got text"),
         ("agents: [1]", ":2: 'agents' must be"),
         ("agents: 7", ":2: 'agents' must be"),
@@ -137,7 +138,7 @@ def test_faults_name_file_and_line(tmp_path: Path, front: str, fault: str) -> No
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     """A file is corrected in one go."""
-    path = put(tmp_path / "a.md", "---\nfoo: 1\nmeta: 2\nhooks: 3\nagents: 4\n---\nDo.")
+    path = put(tmp_path / "a.md", "---\ntoolz: 1\nmeta: 2\nhooks: 3\nagents: 4\n---\nDo.")
     with pytest.raises(AgentError) as raised:
         load(path)
     assert [line.split(":")[1] for line in str(raised.value).splitlines()] == ["2", "4", "3", "5"]
@@ -291,11 +292,13 @@ def test_missing_agents_are_errors_with_the_line_that_names_them(roster: Roster,
 
 def test_inline_faults_name_the_agent(roster: Roster, tmp_path: Path) -> None:
     """Values that only agents have are checked in bundles too; unknown keys of fetched ones are warnings."""
-    document = parse_document(tmp_path / "b.yaml", b"agents:\n  a:\n    provider_preferences: [{provider: x, y: 1}]\n")
-    with pytest.raises(AgentError, match=r"b\.yaml:2: agent 'a': unknown key 'y'"):
+    document = parse_document(
+        tmp_path / "b.yaml", b"agents:\n  a:\n    provider_preferences: [{provider: x, modell: 1}]\n"
+    )
+    with pytest.raises(AgentError, match=r"b\.yaml:2: agent 'a': unknown key 'modell'"):
         roster.resolve(document.data["agents"], layers=[Layer(document, "project", "project", "ns", "uri")])
     roster.resolve(document.data["agents"], layers=[Layer(document, "fetched", "user", "ns", "uri")])
-    assert "unknown key 'y'" in roster.warnings[0]
+    assert "unknown key 'modell'" in roster.warnings[0]
 
 
 def test_an_agent_without_description_is_warned_of(roster: Roster) -> None:

@@ -36,17 +36,22 @@ orchestrator: {config: {}}
 _UNKNOWN = [
     ("sesion: {}", "1: unknown key 'sesion': did you mean 'session'?"),
     ("\nbundle:\n  nam: x", "3: unknown key 'nam' in bundle: did you mean 'name'?"),
-    ("includes:\n  - bundle: x\n    ref: y", "3: unknown key 'ref' in includes[0]: known: bundle"),
-    ("includes:\n  - a\n  - behavior: x", "3: includes[1] is ignored: write {bundle: x}, not 'behavior'"),
     ("includes:\n  - {}", "2: includes[0] is ignored: it has no 'bundle'"),
     ("session:\n  budget: {uds: 1}", "2: unknown key 'uds' in session.budget: did you mean 'usd'?"),
     ("session:\n  orchestrater: x", "2: unknown key 'orchestrater' in session: did you mean 'orchestrator'?"),
     ("tools:\n  - module: t\n    confg: {}", "3: unknown key 'confg' in tools[0]: did you mean 'config'?"),
-    ("session:\n  context: {module: c, sauce: x}", "2: unknown key 'sauce' in session.context"),
+    ("session:\n  context: {module: c, sauce: x}", "2: unknown key 'sauce' in session.context: did you mean"),
     ("agents:\n  a:\n    tool: []", "3: unknown key 'tool' in agents.a: did you mean 'tools'?"),
     ("agents:\n  a:\n    tools:\n      - {module: t, conf: 1}", "4: unknown key 'conf' in agents.a.tools[0]"),
     ("spawn:\n  exclude_tool: []", "2: unknown key 'exclude_tool' in spawn: did you mean 'exclude_tools'?"),
+    ("spwn: {}", "1: unknown key 'spwn': did you mean 'spawn'?"),
+]
+_FOREIGN = [
+    ("includes:\n  - bundle: x\n    ref: y", "3: unknown key 'ref' in includes[0]: known: bundle"),
+    ("includes:\n  - {ref: y}", "2: includes[0] is ignored: it has no 'bundle'"),
     ("on: 1", "1: unknown key True"),
+    ("future: {a: 1}", "1: unknown key 'future': known: bundle, includes,"),
+    ("tools:\n  - module: t\n    when: always", "3: unknown key 'when' in tools[0]: known: module,"),
 ]
 _SHAPES = [
     ("bundle: x", "1: 'bundle' must be a mapping, got text"),
@@ -100,6 +105,27 @@ def test_unknown_keys(text: str, said: str) -> None:
     warnings = _check(text, "fetched")
     assert len(warnings) == 1
     assert f"b.yaml:{said}" in warnings[0]
+
+
+@pytest.mark.parametrize(("text", "said"), _FOREIGN)
+def test_foreign_keys(text: str, said: str) -> None:
+    """A key that looks like no known one is a warning with its line, as nothing else reads it either.
+
+    Only the product's own files must not have one.
+    """
+    owners: tuple[Owner, ...] = ("user", "project", "fetched")
+    for owner in owners:
+        (warning,) = _check(text, owner)
+        assert f"b.yaml:{said}" in warning
+    with pytest.raises(BundleError, match=r"unknown key|is ignored"):
+        _check(text, "product")
+
+
+@pytest.mark.parametrize("owner", ["product", "user", "project", "fetched"])
+def test_a_behavior_is_included_like_a_bundle(owner: Owner) -> None:
+    """`behavior:` is read as `bundle:`, with a notice that says on which line."""
+    (notice,) = _check("includes:\n  - a\n  - behavior: ./x.yaml", owner)
+    assert notice == "b.yaml:3: includes[1]: 'behavior' is read as 'bundle': write {bundle: ./x.yaml}"
 
 
 @pytest.mark.parametrize("owner", ["user", "fetched"])

@@ -106,10 +106,12 @@ async def test_link_into_the_project_is_the_projects(place: Any) -> None:
 
 @pytest.mark.parametrize("path", ["project/x.yaml", "home/bundles/x.yaml", "elsewhere/x.yaml"])
 async def test_authored_files_are_strict(place: Any, path: str) -> None:
-    """Unknown keys are errors in files of the project and the user."""
-    file = place.write(path, _BAD)
-    with pytest.raises(BundleError, match=rf"{file}:1: unknown key 'bogus'"):
+    """Mistyped keys are errors in files of the project and the user; keys of nobody are warnings."""
+    file = place.write(path, "tols: []\n")
+    with pytest.raises(BundleError, match=rf"{file}:1: unknown key 'tols': did you mean 'tools'"):
         await place.loader().load(str(file))
+    file = place.write(path, _BAD)
+    assert f"{file}:1: unknown key 'bogus'" in (await place.loader().load(str(file))).warnings[0]
 
 
 async def test_context_of_a_project_stays_in_it(place: Any) -> None:

@@ -48,10 +48,23 @@ def test_nested_names(place: Any) -> None:
 
 def test_names_are_exact(place: Any) -> None:
     """LESSON: a part of a name finds nothing."""
-    registry = place.registry({"foundation-extra": "/x"})
-    assert registry.find("foundation") is None
-    assert registry.find("foundation-extra").reference == "/x"
+    registry = place.registry({"team-extra": "/x"})
+    assert registry.find("team") is None
+    assert registry.find("team-extra").reference == "/x"
     assert registry.find("defaul") is None
+
+
+def test_published_bundles_are_known_by_name(place: Any) -> None:
+    """A well-known name means the published repository, unless anybody else has that name; the list leaves them out."""
+    registry = place.registry()
+    recipes = registry.find("recipes")
+    assert (recipes.origin, recipes.named_by) == ("published", "product")
+    assert recipes.reference.endswith("/amplifier-bundle-recipes@main")
+    assert registry.find("anchors-amp-dev").reference.endswith(
+        "/amplifier-foundation@main#subdirectory=bundles/anchors-amp-dev/bundle.md"
+    )
+    assert all(known.origin != "published" for known in registry.list())
+    assert place.registry({"recipes": "/mine"}).find("recipes").reference == "/mine"
 
 
 def test_word_of_a_projects_settings(place: Any) -> None:

@@ -11,6 +11,7 @@ from amplifier_foundation.children.model_roles import ModelRoles, RoutingError, 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_foundation.spawn_utils import ProviderPreference
 
 MATRIX = """\
 name: balanced
@@ -101,4 +102,6 @@ async def test_every_session_has_the_capability(tmp_path: Path) -> None:
     ) as runtime:
         resolver = runtime.session.coordinator.get_capability("model_role_resolver")
         assert resolver.known_roles == ("general", "fast")
-        assert resolver.resolve("general") == [{"provider": "mock", "model": "m"}]
+        assert await resolver.resolve("general") == [ProviderPreference("mock", "m")]
+        assert await resolver.resolve(["unheard of", "general"]) == [ProviderPreference("mock", "m")]
+        assert await resolver.resolve([]) == []

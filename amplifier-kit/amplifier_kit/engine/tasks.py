@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
@@ -28,6 +29,11 @@ T = TypeVar("T")
 GRACE: Final = 1.0
 #: Seconds that work which must not be lost gets to finish once its caller was cancelled.
 _FINISH_SECONDS: Final = 5.0
+
+#: Emitted while a tool works.
+TOOL_PROGRESS: Final = "tool:progress"
+#: Seconds for a listener to end when the work has ended.
+_LISTENER_GRACE: Final = 0.5
 
 #: Unfinished tasks; held here because asyncio holds them weakly.
 _running: set[asyncio.Task[Any]] = set()
@@ -196,6 +202,38 @@ def call_in_progress(coordinator: Any) -> Mapping[str, Any] | None:
             return found
     context = getattr(coordinator, "_tool_dispatch_context", None)
     return context if isinstance(context, Mapping) else None
+
+
+def call_id(coordinator: Any) -> dict[str, str]:
+    """Return `{"tool_call_id": ...}` for the call that the current task works for; empty when unknown."""
+    found = (call_in_progress(coordinator) or {}).get("tool_call_id")
+    return {"tool_call_id": found} if isinstance(found, str) and found else {}
+
+
+@asynccontextmanager
+async def progress_reports(
+    coordinator: Any, tool_name: str, every: float, describe_at: Callable[[float], Mapping[str, Any]]
+) -> AsyncIterator[None]:
+    """Emit `tool:progress` every so many seconds while the block runs, with what is said of the seconds since then.
+
+    A listener that fails or hangs does not hold the block up.
+    """
+    names = {"tool_name": tool_name, **call_id(coordinator)}
+
+    async def report() -> None:
+        since = time.monotonic()
+        while True:
+            await asyncio.sleep(every)
+            await coordinator.hooks.emit(TOOL_PROGRESS, {**names, **describe_at(time.monotonic() - since)})
+
+    reporting = asyncio.create_task(report())
+    try:
+        yield
+    finally:
+        reporting.cancel()
+        await asyncio.wait([reporting], timeout=_LISTENER_GRACE)
+        if reporting.done() and not reporting.cancelled() and (error := reporting.exception()) is not None:
+            logger.warning("%s: progress cannot be reported: %r", tool_name, error)
 
 
 def _records(coordinator: Any) -> dict[Any, Any] | None:

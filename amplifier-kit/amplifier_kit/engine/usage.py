@@ -16,6 +16,9 @@ from amplifier_kit.awaitable import plain_result
 #: No answer takes more tokens, or costs more.
 MAX_COUNT: Final = 10**12
 MAX_COST: Final = Decimal(10**9)
+#: The smallest amount that four decimals show, and from where on two are enough.
+_LEAST_SHOWN: Final = Decimal("0.0001")
+_WHOLE: Final = Decimal("0.995")
 _REQUIRED: Final = ("input_tokens", "output_tokens", "total_tokens")
 _OPTIONAL: Final = ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _COUNTS: Final = (*_REQUIRED, *_OPTIONAL)
@@ -76,6 +79,13 @@ def as_cost(value: object) -> Decimal | None:
     return amount if amount.is_finite() and 0 <= amount <= MAX_COST else None
 
 
+def money(amount: Decimal) -> str:
+    """Return an amount of US dollars for people: four decimals below a dollar, two from there on, zero as $0.00."""
+    if 0 < amount < _LEAST_SHOWN:
+        return f"<${_LEAST_SHOWN}"
+    return f"${amount:.4f}" if 0 < amount < _WHOLE else f"${amount:,.2f}"
+
+
 def usage_fault(usage: object, provider: str | None = None) -> InvalidUsageError | None:
     """Return the error for the first invalid value in the usage of an answer; None when it is valid or missing."""
     if usage is None:
@@ -91,6 +101,11 @@ def usage_fault(usage: object, provider: str | None = None) -> InvalidUsageError
     if cost is None or as_cost(cost) is not None:
         return None
     return InvalidUsageError(_COST, cost, provider=provider)
+
+
+def _sum(mine: int | None, theirs: int | None) -> int | None:
+    """Add two counts; None is one that no answer reported."""
+    return mine if theirs is None else theirs if mine is None else mine + theirs
 
 
 class UsageRecord(NamedTuple):
@@ -132,14 +147,22 @@ class UsageRecord(NamedTuple):
     def __add__(self, other: object) -> UsageRecord:
         if not isinstance(other, UsageRecord):
             return NotImplemented
-        theirs = other._asdict()
-        sums: dict[str, Any] = {
-            name: mine if theirs[name] is None else theirs[name] if mine is None else mine + theirs[name]
-            for name, mine in self._asdict().items()
-            if name not in ("known_cost", "models")
-        }
-        models = self.models if other.models <= self.models else self.models | other.models
-        return UsageRecord(**sums, known_cost=_EXACT.add(self.known_cost, other.known_cost), models=models)
+        # Positional, in the order of the fields: every answer is added at each level of a tree of sessions.
+        return UsageRecord(
+            self.calls + other.calls,
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cache_read_tokens, other.cache_read_tokens),
+            _sum(self.cache_write_tokens, other.cache_write_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            self.total_tokens + other.total_tokens,
+            _EXACT.add(self.known_cost, other.known_cost),
+            self.priced + other.priced,
+            self.unpriced + other.unpriced,
+            self.broken + other.broken,
+            self.duration_ms + other.duration_ms,
+            self.models if other.models <= self.models else self.models | other.models,
+        )
 
     def __sub__(self, before: UsageRecord) -> UsageRecord:
         """Return the usage since an earlier sum of the same calls."""

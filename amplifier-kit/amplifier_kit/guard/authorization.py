@@ -112,7 +112,7 @@ def _grant_without_policies(coordinator: Any) -> Permission:
 
 #: An app with rules offers `(tool_name) -> is_hidden`, where `is_hidden(path)` returns whether a rule asks for a real
 #: path or denies it; None when no rule is about paths. `is_hidden.within(place)`, if present, returns the same for a
-#: place that the call was allowed to look at.
+#: place that the call was allowed to look at, and `is_hidden.may_hide(text)` whether any path in a text may be hidden.
 CAPABILITY: Final = "policy.hidden"
 
 IsHidden = Callable[[str], bool]
@@ -124,11 +124,35 @@ class HidingError(Exception):
     code = "denied"
 
 
-def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
+class HiddenCheck:
+    """Whether a tool must not show a path; asked in vain, it raises HidingError."""
+
+    def __init__(self, is_hidden: IsHidden) -> None:
+        self._is_hidden = is_hidden
+
+    def __call__(self, path: str) -> bool:
+        """Return whether a path is hidden: it is absolute, with all links followed."""
+        return _is_yes(self._is_hidden, path)
+
+    def may_hide(self, paths: str) -> bool:
+        """Return False when a text, which contains whole paths, contains none that is hidden, nor one below it."""
+        ask = getattr(self._is_hidden, "may_hide", None)
+        return ask is None or _is_yes(ask, paths)
+
+
+def _is_yes(ask: Callable[[str], object], text: str) -> bool:
+    try:
+        # Anything but a clear no hides.
+        return (answer := ask(text)) is not False and plain_result(answer) is not False
+    except Exception as error:
+        raise _hiding_failed(error) from error
+
+
+def hiding(coordinator: Any, tool: str, place: str) -> HiddenCheck | None:
     """Return a check whether `tool` must not show a path at or below `place`; None when nothing is hidden.
 
-    For tools that look at more places than their call names: `place` was decided on with the call. Paths are absolute,
-    with all links followed. This function and the check raise HidingError when the session fails to answer.
+    For tools that look at more places than their call names: `place` was decided on with the call. Raises HidingError
+    when the session fails to answer, as the check does.
     """
     get = getattr(coordinator, "get_capability", None)
     ask = get(CAPABILITY) if callable(get) else None
@@ -144,15 +168,7 @@ def hiding(coordinator: Any, tool: str, place: str) -> IsHidden | None:
         return None
     if not callable(is_hidden):
         raise HidingError(f"cannot find out which paths the rules restrict: {is_hidden!r:.200} is not callable")
-
-    def check(path: str) -> bool:
-        try:
-            # Anything but a clear no hides.
-            return plain_result(is_hidden(path)) is not False
-        except Exception as error:
-            raise _hiding_failed(error) from error
-
-    return check
+    return HiddenCheck(is_hidden)
 
 
 def _hiding_failed(error: Exception) -> HidingError:

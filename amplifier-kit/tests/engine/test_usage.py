@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.message_models import Usage
-from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.engine.usage import UsageRecord, money
 
 NOTHING = UsageRecord()
 
@@ -128,3 +128,20 @@ def test_a_call_without_an_answer(data: dict[str, Any], cost: Any, unpriced: int
 def test_damaged_metadata_hold_nothing(facts: Any) -> None:
     """What is invalid in the metadata of a session is left out of its sum."""
     assert UsageRecord.of_facts(facts) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [
+        ("0", "$0.00"),
+        ("0.00009", "<$0.0001"),
+        ("0.0001", "$0.0001"),
+        ("0.00412", "$0.0041"),
+        ("0.7", "$0.7000"),
+        ("0.995", "$1.00"),
+        ("1234.5", "$1,234.50"),
+    ],
+)
+def test_money(amount: str, expected: str) -> None:
+    """An amount is shown as exactly as its size needs, and a small one is never shown as nothing."""
+    assert money(Decimal(amount)) == expected

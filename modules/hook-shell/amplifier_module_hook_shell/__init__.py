@@ -9,7 +9,7 @@ from amplifier_core.events import PROVIDER_REQUEST
 from amplifier_kit.config import read_config
 from amplifier_kit.guard.authorization import kernel_has_policies
 from amplifier_module_hook_shell.config import ShellHooksConfig
-from amplifier_module_hook_shell.hook_events import HEARD, MOMENTS
+from amplifier_module_hook_shell.hook_events import HEARD, HOOK_EVENTS
 from amplifier_module_hook_shell.reports import EVENTS, NAME
 from amplifier_module_hook_shell.session_hooks import CAPABILITY
 from amplifier_module_hook_shell.shell_hooks import ShellHooks
@@ -18,7 +18,9 @@ __amplifier_module_type__ = "hook"
 CONFIG: Final = ShellHooksConfig
 __all__ = ["CONFIG", "mount"]
 
-_GATES: Final = frozenset(event for moment in MOMENTS.values() if moment.is_gate for event in moment.events)
+_GATES: Final = frozenset(
+    event for hook_event in HOOK_EVENTS.values() if hook_event.is_gate for event in hook_event.events
+)
 
 
 async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Callable[[], None]:
@@ -29,7 +31,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     settings = read_config(ShellHooksConfig, config, module="hook-shell")
     hooks = ShellHooks(coordinator, settings, config)
     if coordinator.get_capability(CAPABILITY) is None:
-        coordinator.register_capability(CAPABILITY, hooks.library)
+        coordinator.register_capability(CAPABILITY, hooks.session_hooks)
     coordinator.register_contributor("observability.events", NAME, lambda: list(EVENTS))
     taken = [_registered(coordinator, event, hooks, settings.priority) for event in HEARD]
     register = coordinator.hooks.register
@@ -42,7 +44,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     def take_away() -> None:
         for unregister in taken:
             unregister()
-        if coordinator.get_capability(CAPABILITY) is hooks.library:
+        if coordinator.get_capability(CAPABILITY) is hooks.session_hooks:
             coordinator.register_capability(CAPABILITY, None)
         hooks.close()
 

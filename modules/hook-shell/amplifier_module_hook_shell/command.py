@@ -1,22 +1,68 @@
-"""Run the command of a hook with a deadline, and leave no process behind."""
+"""Run the command of a hook, with a deadline and without leaving a process; those of the project run in the sandbox."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.guard.processes.output import Output
+from amplifier_kit.guard.processes.programs import host_environment
 from amplifier_kit.guard.processes.running_command import CommandSpec, StartError, run
 from amplifier_kit.guard.processes.running_command import Outcome as Ended
 from amplifier_kit.guard.sandbox.errors import SandboxError
-from amplifier_kit.guard.sandbox.sandbox import SandboxSetup
-from amplifier_module_hook_shell.answer import AnswerError, read_answer
-from amplifier_module_hook_shell.entry import Hook
-from amplifier_module_hook_shell.outcome import Outcome
+from amplifier_kit.guard.sandbox.sandbox import Sandbox, SandboxSetup, sandbox_of
+from amplifier_module_hook_shell.answer import AnswerError, Outcome, read_answer
+from amplifier_module_hook_shell.hook_files import Hook
+
+# --- sandbox ---
+
+
+class Confinement:
+    """The sandbox for the hooks of one session."""
+
+    def __init__(self, coordinator: Any, settings: Any) -> None:
+        self._coordinator = coordinator
+        self._config = {"sandbox": settings}
+
+    async def prepare(
+        self, hook: Hook, project: Path, folder: Path, environment: Mapping[str, str], note: str, env_file: str
+    ) -> SandboxSetup:
+        """Return the setup of a hook, which the caller releases.
+
+        `note` is the file that it reads, `env_file` the one that it may write. Raises SandboxError when it cannot be
+        run in the sandbox, and ValueError for wrong settings.
+        """
+        work = asyncio.ensure_future(asyncio.to_thread(self._setup, hook, project, folder, environment, note, env_file))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(_release)
+            raise
+
+    def _setup(
+        self, hook: Hook, project: Path, folder: Path, environment: Mapping[str, str], note: str, env_file: str
+    ) -> SandboxSetup:
+        sandbox: Sandbox = sandbox_of(self._coordinator, self._config, project=project)
+        if hook.source.is_projects:
+            readable = [note] if hook.source.folder is None else [note, str(hook.source.folder)]
+            writable = [env_file] if folder == project else [env_file, str(folder)]
+            setup = sandbox.prepare(str(folder), environment, writable=writable, readable=readable)
+            if setup.argv:
+                return setup
+        untrusted = [*sandbox.writable_roots(), str(folder)]
+        return SandboxSetup.none(host_environment(environment, untrusted))
+
+
+def _release(work: asyncio.Future[SandboxSetup]) -> None:
+    if not work.cancelled() and work.exception() is None:
+        work.result().release()
+
+
+# --- command ---
 
 #: The hook reads the event from a file, so that we need not write it to a pipe while it runs.
 _LAUNCH: Final = '{ exec "$1" -c "$2"; } <"$0" || exit 126'
@@ -61,7 +107,7 @@ async def run_command(
     heard, complaint = stdout.shown(), stderr.shown()
     try:
         said = complaint.text[:_REASON_LIMIT]
-        answer = read_answer(hook.moment, ended.returncode, heard.text, said, is_cut=heard.is_cut)
+        answer = read_answer(hook.hook_event, ended.returncode, heard.text, said, is_cut=heard.is_cut)
     except AnswerError as error:
         return Outcome("error", error=str(error), exit_code=ended.returncode)
     return Outcome("error" if answer.complaint else "ok", answer, answer.complaint, ended.returncode)

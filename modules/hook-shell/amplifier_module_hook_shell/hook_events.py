@@ -1,7 +1,10 @@
-"""Name the moments hooks can be written for, and the event of the session that each stands for."""
+"""The events that hooks can be written for, what a matcher compares, and what a hook reads about an event."""
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Callable
 from typing import Final
 
 from amplifier_core.events import (
@@ -23,7 +26,7 @@ SKILL_LOADED: Final = "skill:loaded"
 SKILL_UNLOADED: Final = "skill:unloaded"
 
 
-class Moment(FrozenStruct):
+class HookEvent(FrozenStruct):
     """One name that a hooks file may use."""
 
     name: str
@@ -41,46 +44,121 @@ class Moment(FrozenStruct):
     is_last: bool = False
 
 
-MOMENTS: Final = {
-    moment.name: moment
-    for moment in (
-        Moment("PreToolUse", (TOOL_PRE,), "tool_name", is_gate=True, replaced="tool_input"),
-        Moment("PostToolUse", (TOOL_POST,), "tool_name", replaced="result"),
-        Moment("PostToolUseFailure", (TOOL_ERROR,), "tool_name"),
-        Moment("UserPromptSubmit", (PROMPT_SUBMIT,), is_gate=True, replaced="prompt", is_text_context=True),
-        Moment("PermissionRequest", (APPROVAL_REQUIRED,), "tool_name", is_gate=True),
-        Moment("Stop", (PROMPT_COMPLETE,), is_last=True),
-        Moment("SubagentStop", (PROMPT_COMPLETE,), is_last=True),
-        Moment("SessionStart", (SESSION_START, SESSION_RESUME), "source", is_text_context=True),
-        Moment("SubagentStart", (SESSION_START, SESSION_RESUME), is_text_context=True),
-        Moment("SessionEnd", (SESSION_END,), "reason", is_last=True),
-        Moment("PreCompact", (CONTEXT_PRE_COMPACT,), "trigger"),
-        Moment("Notification", (USER_NOTIFICATION,), "notification_type"),
-        Moment("SkillLoaded", (SKILL_LOADED,), "skill_name"),
-        Moment("SkillUnloaded", (SKILL_UNLOADED,), "skill_name"),
+HOOK_EVENTS: Final = {
+    hook_event.name: hook_event
+    for hook_event in (
+        HookEvent("PreToolUse", (TOOL_PRE,), "tool_name", is_gate=True, replaced="tool_input"),
+        HookEvent("PostToolUse", (TOOL_POST,), "tool_name", replaced="result"),
+        HookEvent("PostToolUseFailure", (TOOL_ERROR,), "tool_name"),
+        HookEvent("UserPromptSubmit", (PROMPT_SUBMIT,), is_gate=True, replaced="prompt", is_text_context=True),
+        HookEvent("PermissionRequest", (APPROVAL_REQUIRED,), "tool_name", is_gate=True),
+        HookEvent("Stop", (PROMPT_COMPLETE,), is_last=True),
+        HookEvent("SubagentStop", (PROMPT_COMPLETE,), is_last=True),
+        HookEvent("SessionStart", (SESSION_START, SESSION_RESUME), "source", is_text_context=True),
+        HookEvent("SubagentStart", (SESSION_START, SESSION_RESUME), is_text_context=True),
+        HookEvent("SessionEnd", (SESSION_END,), "reason", is_last=True),
+        HookEvent("PreCompact", (CONTEXT_PRE_COMPACT,), "trigger"),
+        HookEvent("Notification", (USER_NOTIFICATION,), "notification_type"),
+        HookEvent("SkillLoaded", (SKILL_LOADED,), "skill_name"),
+        HookEvent("SkillUnloaded", (SKILL_UNLOADED,), "skill_name"),
     )
 }
 
 #: Every event somebody may wait for, in the order in which they are registered.
-HEARD: Final = tuple(dict.fromkeys(event for moment in MOMENTS.values() for event in moment.events))
+HEARD: Final = tuple(dict.fromkeys(event for hook_event in HOOK_EVENTS.values() for event in hook_event.events))
 _IN_CHILD: Final = {PROMPT_COMPLETE: "SubagentStop", SESSION_START: "SubagentStart", SESSION_RESUME: "SubagentStart"}
 _OF_EVENT: Final = {
-    event: moment
-    for moment in MOMENTS.values()
-    for event in moment.events
-    if moment.name not in ("SubagentStop", "SubagentStart")
+    event: hook_event
+    for hook_event in HOOK_EVENTS.values()
+    for event in hook_event.events
+    if hook_event.name not in ("SubagentStop", "SubagentStart")
 }
 
 
-def named(name: str) -> Moment | None:
-    """Return the moment of a name in a hooks file, which may also be the name of the event itself."""
-    return MOMENTS.get(name) or _OF_EVENT.get(name)
+def named(name: str) -> HookEvent | None:
+    """Return the event of a name in a hooks file, which may also be the name of the event itself."""
+    return HOOK_EVENTS.get(name) or _OF_EVENT.get(name)
 
 
-def moment_of(event: str, *, is_child: bool) -> Moment | None:
+def hook_event_of(event: str, *, is_child: bool) -> HookEvent | None:
     """Return what an event is in a session, or in one that another session started; None when it is nothing there."""
     if not is_child:
         return _OF_EVENT.get(event)
     if event == SESSION_END:
         return None  # of a child, SubagentStop is the end
-    return MOMENTS[_IN_CHILD[event]] if event in _IN_CHILD else _OF_EVENT.get(event)
+    return HOOK_EVENTS[_IN_CHILD[event]] if event in _IN_CHILD else _OF_EVENT.get(event)
+
+
+# --- matchers ---
+
+#: What other agents call the tools of ours, so that hooks that were written for those agents guard the same things.
+ALIASES: Final = {
+    "bash": ("Bash",),
+    "read_file": ("Read",),
+    "write_file": ("Write",),
+    "edit_file": ("Edit", "MultiEdit"),
+    "apply_patch": ("Edit", "MultiEdit", "Write"),
+    "grep": ("Grep",),
+    "glob": ("Glob",),
+    "web_fetch": ("WebFetch",),
+    "web_search": ("WebSearch",),
+    "todo": ("TodoWrite",),
+    "task": ("Task", "Agent"),
+    "delegate": ("Task", "Agent"),
+    "load_skill": ("Skill",),
+}
+_LIMIT: Final = 1000
+_NAMES: Final = r"[\w\-.: /]+(?:[|,][\w\-.: /]+)*"
+_GLOB: Final = r"[\w\-: /*?|,]+"
+_RULE: Final = r"\w+\((?:[^|)]*[ :*])[^)]*\)"
+#: More than one repetition of something repeated: a regular expression that takes for ever.
+_SLOW: Final = r"[*+}][^()|]*\)[*+{]"
+
+
+class MatcherError(ValueError):
+    """A matcher cannot be understood."""
+
+
+class Matcher:
+    """What a hook is for; an empty one, or `*`, is for everything."""
+
+    def __init__(self, text: str = "") -> None:
+        """Read a matcher; raise MatcherError that says what is wrong with it."""
+        self.text = text.strip()
+        self._test = _read(self.text)
+
+    def matches(self, subject: str) -> bool:
+        """Tell whether a hook is for this subject: a tool by our name or another agent's, or any other word."""
+        return any(self._test(name) for name in (subject, *ALIASES.get(subject, ())))
+
+
+def _read(text: str) -> Callable[[str], bool]:
+    if text in ("", "*", ".*"):
+        return lambda name: True
+    if len(text) > _LIMIT:
+        raise MatcherError(f"it has {len(text)} characters, more than {_LIMIT}")
+    if re.fullmatch(_RULE, text):
+        raise MatcherError(f"{text!r} looks like a rule about inputs; a matcher names tools only: look into tool_input")
+    forms = [text, text.replace("__", "_")] if "mcp__" in text else [text]
+    tests = [_test_of(form) for form in forms]
+    return lambda name: any(test(name) for test in tests)
+
+
+def _test_of(text: str) -> Callable[[str], bool]:
+    if "." not in text and re.fullmatch(_NAMES, text):
+        names = frozenset(name.strip() for name in re.split(r"[|,]", text))
+        return lambda name: name in names
+    if re.fullmatch(_GLOB, text):
+        from fnmatch import translate
+
+        patterns = [re.compile(translate(part.strip())) for part in re.split(r"[|,]", text) if part.strip()]
+        return lambda name: any(pattern.match(name) for pattern in patterns)
+    if re.search(_SLOW, text):
+        raise MatcherError(f"{text!r} repeats a repetition, which may take for ever; write it without")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # `[[` may mean something else one day
+            pattern = re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise MatcherError(f"{text!r} is not a valid regular expression: {error}") from error
+    return lambda name: pattern.fullmatch(name) is not None

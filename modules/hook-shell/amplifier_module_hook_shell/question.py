@@ -11,9 +11,8 @@ from amplifier_core.message_models import ChatRequest, Message
 from amplifier_kit.awaitable import maybe_await, plain_result
 from amplifier_kit.engine.loop.request import choose_provider
 from amplifier_kit.engine.tasks import Stopped, TimedOut, run_bounded
-from amplifier_module_hook_shell.answer import Answer, AnswerError, read_json
-from amplifier_module_hook_shell.entry import Hook
-from amplifier_module_hook_shell.outcome import Outcome
+from amplifier_module_hook_shell.answer import Answer, AnswerError, Outcome, read_json
+from amplifier_module_hook_shell.hook_files import Hook
 
 _TOKENS: Final = 256
 #: How much of an event a model is shown.
@@ -89,7 +88,7 @@ def _read(hook: Hook, said: str) -> Answer:
     if "ok" not in content:
         if "decision" not in content:
             raise AnswerError("it has neither 'ok' nor 'decision'")
-        return read_json(hook.moment, found[0])
+        return read_json(hook.hook_event, found[0])
     if not isinstance(content["ok"], bool):
         raise AnswerError(f"'ok' must be true or false, got {content['ok']!r}")
     reason = content.get("reason")

@@ -1,22 +1,104 @@
-"""Hold the hooks of one session: read at its first event, or taken over from the session that started it."""
+"""The hooks of one session: read at its first event or taken over from the parent session, and their environment."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core.session import get_session
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.struct import FrozenStruct
 from amplifier_module_hook_shell.config import ShellHooksConfig
-from amplifier_module_hook_shell.entry import Hook
-from amplifier_module_hook_shell.environment import Surroundings
-from amplifier_module_hook_shell.hook_events import Moment
-from amplifier_module_hook_shell.hook_files import Shelf, Trust
+from amplifier_module_hook_shell.hook_events import HookEvent
+from amplifier_module_hook_shell.hook_files import FoundHooks, Hook, Trust
 from amplifier_module_hook_shell.reports import NAME, Reports
+
+# --- environment ---
+
+#: One line of the file that hooks may leave variables in for the hooks after them.
+_LINE: Final = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+_FILE_LIMIT: Final = 64 * 1024
+
+
+class HookEnvironment:
+    """What the hooks of one session run in; `close` removes what was made for it."""
+
+    def __init__(self, project: Path, folder: Path, session_id: str, pass_env: tuple[str, ...]) -> None:
+        """Run hooks of `project` in `folder`, which is another one in a child that works elsewhere."""
+        self.project = project
+        self.folder = folder
+        self._session_id = session_id
+        self._pass_env = pass_env
+        #: By whether the project brings the hooks that write it.
+        self._env_files: dict[bool, str] = {}
+
+    def variables(self, hook: Hook) -> dict[str, str]:
+        """Return the whole environment of a hook; raises OSError when no temporary file can be made."""
+        from amplifier_kit.guard.processes.programs import command_environment
+
+        given, _ = command_environment(self._pass_env)
+        folder = str(hook.source.folder or self.project)
+        known = {
+            "PROJECT_DIR": str(self.project),
+            "HOOKS_DIR": folder,
+            "SESSION_ID": self._session_id,
+            "ENV_FILE": self.env_file(hook),
+        }
+        ours = {f"{prefix}_{name}": value for prefix in ("AMPLIFIER", "CLAUDE") for name, value in known.items()}
+        ours |= {"AMPLIFIER_HOOK_EVENT": hook.hook_event.name, "CLAUDE_PLUGIN_ROOT": folder}
+        # What lies in the project, commands can change: what its hooks leave decides nothing outside of the sandbox.
+        left = self._left(of_project=False)
+        if hook.source.is_projects:
+            left |= self._left(of_project=True)
+        return given | left | ours
+
+    def close(self) -> None:
+        """Remove the files for variables."""
+        while self._env_files:
+            Path(self._env_files.popitem()[1]).unlink(missing_ok=True)
+
+    def env_file(self, hook: Hook) -> str:
+        """Return the file in which hooks like this one leave variables; raises OSError when it cannot be made."""
+        return self._env_file(of_project=hook.source.is_projects)
+
+    def _env_file(self, *, of_project: bool) -> str:
+        if of_project not in self._env_files:
+            import tempfile
+
+            number, self._env_files[of_project] = tempfile.mkstemp(prefix="amplifier-hook-", suffix=".env")
+            os.close(number)
+        return self._env_files[of_project]
+
+    def _left(self, *, of_project: bool) -> dict[str, str]:
+        """Return the variables that earlier hooks have left; lines that set none are passed over."""
+        if of_project not in self._env_files:
+            return {}
+        import shlex
+
+        try:
+            lines = read_regular(self._env_files[of_project], _FILE_LIMIT).decode("utf-8", "replace").splitlines()
+        except OSError:
+            return {}  # a hook has removed it, or put something else there
+        found = {}
+        for line in lines:
+            matched = _LINE.fullmatch(line.strip())
+            if matched is None or "\0" in line:
+                continue
+            try:
+                words = shlex.split(matched[2])
+            except ValueError:
+                continue  # a quote that is never closed
+            found[matched[1]] = " ".join(words)
+        return found
+
+
+# --- hooks ---
 
 logger = logging.getLogger(__name__)
 
@@ -28,16 +110,16 @@ class Opened(FrozenStruct):
     """What hooks there are, and what they run in."""
 
     hooks: dict[str, list[Hook]]
-    surroundings: Surroundings
+    hook_environment: HookEnvironment
     #: Those that were read from files.
     filed: list[Hook]
 
-    def of(self, moment: Moment) -> list[Hook]:
-        """Return the hooks of a moment, in the order in which they run."""
-        return self.hooks.get(moment.name, [])
+    def of(self, hook_event: HookEvent) -> list[Hook]:
+        """Return the hooks for an event, in the order in which they run."""
+        return self.hooks.get(hook_event.name, [])
 
 
-class Library:
+class SessionHooks:
     """The hooks of one session; `close` removes what was made for them."""
 
     def __init__(
@@ -60,36 +142,39 @@ class Library:
     def close(self) -> None:
         """Remove the files of the session's hooks."""
         if self._opened is not None:
-            self._opened.surroundings.close()
+            self._opened.hook_environment.close()
 
     async def _open(self) -> Opened:
         folder, trust = self._folder(), self._trust()
         parent = await self._of_parent()
         filed: list[Hook] = []
         if self._coordinator.get_capability(CAPABILITY) is not self:
-            found, project = Shelf.of_config(self._settings, trust), folder  # mounted twice: the first has the files
+            found, project = (
+                FoundHooks.of_config(self._settings, trust),
+                folder,
+            )  # mounted twice: the first has the files
         elif parent is not None:
             # What the parent has written meanwhile, or keeps in a folder that it made up, is not for its child either.
-            found = Shelf.of_config(self._settings, trust)
-            filed, project = parent.filed, parent.surroundings.project
+            found = FoundHooks.of_config(self._settings, trust)
+            filed, project = parent.filed, parent.hook_environment.project
         else:
             home = self._coordinator.get_capability("amplifier.home")
             home_folder = None if home is None else Path(home)
-            found = await asyncio.to_thread(Shelf.read, self._settings, folder, home_folder, trust)
+            found = await asyncio.to_thread(FoundHooks.read, self._settings, folder, home_folder, trust)
             filed, project = found.filed, folder
         await self._reports.opened(found)
         session_id = str(self._coordinator.session_id)
-        surroundings = Surroundings(project, folder, session_id, self._settings.pass_env)
-        return Opened(_by_moment([*found.configured, *filed]), surroundings, filed)
+        hook_environment = HookEnvironment(project, folder, session_id, self._settings.pass_env)
+        return Opened(_by_event([*found.configured, *filed]), hook_environment, filed)
 
     async def _of_parent(self) -> Opened | None:
         """Return the hooks of the session that started this one, None when it has none of ours in this process."""
         parent_id: Any = getattr(self._coordinator, "parent_id", None)
         try:
-            library = get_session(parent_id).coordinator.get_capability(CAPABILITY)
+            session_hooks = get_session(parent_id).coordinator.get_capability(CAPABILITY)
         except (LookupError, TypeError):
             return None
-        return await library.opened() if isinstance(library, Library) else None
+        return await session_hooks.opened() if isinstance(session_hooks, SessionHooks) else None
 
     def _folder(self) -> Path:
         known = self._coordinator.get_capability("session.working_dir")
@@ -123,8 +208,8 @@ class Library:
             return False
 
 
-def _by_moment(hooks: Iterable[Hook]) -> dict[str, list[Hook]]:
+def _by_event(hooks: Iterable[Hook]) -> dict[str, list[Hook]]:
     found: dict[str, list[Hook]] = {}
     for hook in hooks:
-        found.setdefault(hook.moment.name, []).append(hook)
+        found.setdefault(hook.hook_event.name, []).append(hook)
     return found

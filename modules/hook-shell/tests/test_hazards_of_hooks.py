@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_module_hook_shell.matcher import Matcher, MatcherError
+from amplifier_module_hook_shell.hook_events import Matcher, MatcherError
 
 Group = Callable[..., list[dict[str, Any]]]
 LOG = 'echo ran >>"$AMPLIFIER_PROJECT_DIR/log"'
@@ -64,10 +64,10 @@ async def test_a_module_that_is_mounted_twice_runs_files_once(make_rig: Any, gro
     assert _runs(project) == 3
 
 
-@pytest.mark.parametrize("moment", ["PreToolUse", "PostToolUseFailure"])
-async def test_injected_context_survives_tool_error(make_rig: Any, group: Group, moment: str) -> None:
+@pytest.mark.parametrize("hook_event", ["PreToolUse", "PostToolUseFailure"])
+async def test_injected_context_survives_tool_error(make_rig: Any, group: Group, hook_event: str) -> None:
     """What a hook gives the model before a tool runs, or when it has failed, is read although the tool failed."""
-    hooks = {moment: group('echo \'{"contextInjection": "mind the disk"}\'')}
+    hooks = {hook_event: group('echo \'{"contextInjection": "mind the disk"}\'')}
     rig = await make_rig(hooks, [[("boom", {})], "done"])
     await rig.run()
     assert "the disk is gone" in (await rig.texts("tool"))[0]

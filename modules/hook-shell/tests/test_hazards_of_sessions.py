@@ -149,17 +149,17 @@ async def test_unmount_removes_handlers(make_rig: Any, group: Group, project: Pa
     }
 
 
-@pytest.mark.parametrize("moment", ["PreToolUse", "UserPromptSubmit"])
-async def test_a_stop_at_once_ends_a_hook(make_rig: Any, group: Group, project: Path, moment: str) -> None:
+@pytest.mark.parametrize("hook_event", ["PreToolUse", "UserPromptSubmit"])
+async def test_a_stop_at_once_ends_a_hook(make_rig: Any, group: Group, project: Path, hook_event: str) -> None:
     """A session that is to stop at once waits for no hook, and what the hook was to judge does not happen."""
-    rig = await make_rig({moment: group('touch "$AMPLIFIER_PROJECT_DIR/began"; sleep 600', timeout=500)})
+    rig = await make_rig({hook_event: group('touch "$AMPLIFIER_PROJECT_DIR/began"; sleep 600', timeout=500)})
     turn = asyncio.create_task(rig.run())
     await wait_for((project / "began").exists, timeout=60)
     await rig.session.coordinator.request_cancel(immediate=True)
     async with asyncio.timeout(60):
         await turn
     assert rig.tools["bash"].inputs == []
-    if moment == "UserPromptSubmit":  # a call is dropped by the loop itself
+    if hook_event == "UserPromptSubmit":  # a call is dropped by the loop itself
         assert rig.provider.requests == []
         assert rig.reports() == [("hook-shell:failed", "cancelled", "deny")]
 

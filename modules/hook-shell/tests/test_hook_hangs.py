@@ -97,7 +97,7 @@ async def test_hook_hang_on_a_pipe_that_is_no_file(make_rig: Any, project: Path,
     async with asyncio.timeout(60):
         assert await rig.run() == "done"
     [report] = rig.heard("hook-shell:failed")
-    assert (report["hook"], report["error"]) == (name, "the file cannot be read: it is not a regular file")
+    assert (report["hook"], report["error"]) == (name, "the file cannot be read: not a regular file")
 
 
 async def test_hook_hang_on_a_pipe_for_variables(make_rig: Any, group: Group) -> None:

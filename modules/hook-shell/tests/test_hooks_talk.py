@@ -23,7 +23,7 @@ def _told(project: Path) -> list[dict[str, Any]]:
 
 
 async def test_what_hooks_are_told(make_rig: Any, group: Group, project: Path) -> None:
-    """Each moment has the fields of its event, under the names that hooks of other agents know."""
+    """Each event has the fields of its event, under the names that hooks of other agents know."""
     names = (
         "SessionStart",
         "UserPromptSubmit",

@@ -10,8 +10,8 @@ import pytest
 CALL = [("bash", {"command": "ls"})]
 
 
-def hooks(prompt: str = "Is $ARGUMENTS fine?", moment: str = "PreToolUse", **facts: Any) -> dict[str, Any]:
-    return {moment: [{"hooks": [{"type": "prompt", "prompt": prompt, **facts}]}]}
+def hooks(prompt: str = "Is $ARGUMENTS fine?", hook_event: str = "PreToolUse", **facts: Any) -> dict[str, Any]:
+    return {hook_event: [{"hooks": [{"type": "prompt", "prompt": prompt, **facts}]}]}
 
 
 @pytest.mark.parametrize(
@@ -77,20 +77,20 @@ async def test_a_model_that_never_answers(make_rig: Any) -> None:
     assert rig.reports() == [("hook-shell:timeout", "timeout", "deny")]
 
 
-@pytest.mark.parametrize("moment", ["PreToolUse", "PostToolUse"])
-async def test_an_exhausted_budget_sends_no_request(make_rig: Any, moment: str) -> None:
+@pytest.mark.parametrize("hook_event", ["PreToolUse", "PostToolUse"])
+async def test_an_exhausted_budget_sends_no_request(make_rig: Any, hook_event: str) -> None:
     """When the budget is used up the model is not asked, and what waits for its answer does not happen."""
 
     class Budget:
         def check(self) -> str | None:
             return "usd: 1 of 1 is spent"
 
-    rig = await make_rig(hooks(moment=moment), [CALL, "done"])
+    rig = await make_rig(hooks(hook_event=hook_event), [CALL, "done"])
     rig.session.coordinator.register_capability("session.budget", Budget())
     await rig.run()
     assert len(rig.provider.requests) == 2
     [report] = rig.heard("hook-shell:failed")
-    is_gate = moment == "PreToolUse"
+    is_gate = hook_event == "PreToolUse"
     assert (report["cause"], report["verdict"]) == ("budget", "deny" if is_gate else "continue")
     assert "is spent" in report["error"]
 

@@ -11,29 +11,27 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amplifier_module_hook_shell.answer import Answer, AnswerError, read_answer
-from amplifier_module_hook_shell.entry import Hook, Source, read_entries
-from amplifier_module_hook_shell.hook_events import MOMENTS, Moment
-from amplifier_module_hook_shell.matcher import Matcher, MatcherError
-from amplifier_module_hook_shell.verdict import MOST_ROUNDS, Rounds, Verdict
+from amplifier_module_hook_shell.answer import MOST_ROUNDS, Answer, AnswerError, Evaluation, Verdict, read_answer
+from amplifier_module_hook_shell.hook_events import HOOK_EVENTS, HookEvent, Matcher, MatcherError
+from amplifier_module_hook_shell.hook_files import Hook, Source, read_entries
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=12,
 )
-MOMENT = st.sampled_from(sorted(MOMENTS.values(), key=lambda moment: moment.name))
-GATE = MOMENTS["PreToolUse"]
+MOMENT = st.sampled_from(sorted(HOOK_EVENTS.values(), key=lambda hook_event: hook_event.name))
+GATE = HOOK_EVENTS["PreToolUse"]
 YES = {"approve", "allow", "continue"}
 
 
 @given(MOMENT, st.none() | st.integers(-40, 300), st.text(max_size=60), st.text(max_size=20), st.booleans())
 def test_every_answer_is_understood_or_refused(
-    moment: Moment, code: int | None, stdout: str, stderr: str, is_cut: bool
+    hook_event: HookEvent, code: int | None, stdout: str, stderr: str, is_cut: bool
 ) -> None:
     """Any exit code with any output gives an answer or an AnswerError; 2 always denies, and has a reason."""
     try:
-        answer = read_answer(moment, code, stdout, stderr, is_cut=is_cut)
+        answer = read_answer(hook_event, code, stdout, stderr, is_cut=is_cut)
     except AnswerError:
         assert code != 2
         return
@@ -42,10 +40,10 @@ def test_every_answer_is_understood_or_refused(
 
 
 @given(MOMENT, st.dictionaries(st.sampled_from(["decision", "reason", "continue", "hookSpecificOutput"]), JSON))
-def test_only_known_words_are_consent(moment: Moment, said: dict[str, Any]) -> None:
+def test_only_known_words_are_consent(hook_event: HookEvent, said: dict[str, Any]) -> None:
     """A decision that is present and no word for yes never comes out as consent."""
     try:
-        answer = read_answer(moment, 0, json.dumps(said), "", is_cut=False)
+        answer = read_answer(hook_event, 0, json.dumps(said), "", is_cut=False)
     except AnswerError:
         return
     word = said.get("decision")
@@ -96,7 +94,7 @@ def _judged(answers: list[tuple[Answer, int | None]], value: Any) -> tuple[Verdi
         seen.append((hook.name, current))
         return answers[int(hook.name.partition("-")[2])][0]
 
-    return asyncio.run(Rounds(GATE, hooks, value, run).verdict()), seen
+    return asyncio.run(Evaluation(GATE, hooks, value, run).verdict()), seen
 
 
 ANSWER = st.builds(
@@ -126,17 +124,17 @@ def test_the_fold_opens_nothing(answers: list[tuple[Answer, int | None]]) -> Non
     assert verdict.is_changed == (final != json.dumps({"n": 0}))
 
 
-@pytest.mark.parametrize("name", sorted(MOMENTS))
+@pytest.mark.parametrize("name", sorted(HOOK_EVENTS))
 def test_what_is_replaced_has_the_kind_it_had(name: str) -> None:
     """An input stays an object and a prompt a text; what cannot be replaced is not."""
-    moment = MOMENTS[name]
+    hook_event = HOOK_EVENTS[name]
     for value in ({"a": 1}, "text", 7, ["x"]):
-        fits = {"tool_input": dict, "prompt": str, "result": object}.get(moment.replaced or "")
+        fits = {"tool_input": dict, "prompt": str, "result": object}.get(hook_event.replaced or "")
         said = json.dumps({"newContent": value})
         if fits is None:
-            assert not read_answer(moment, 0, said, "", is_cut=False).is_replacing
+            assert not read_answer(hook_event, 0, said, "", is_cut=False).is_replacing
         elif isinstance(value, fits):
-            assert read_answer(moment, 0, said, "", is_cut=False).replacement == value
+            assert read_answer(hook_event, 0, said, "", is_cut=False).replacement == value
         else:
             with pytest.raises(AnswerError):
-                read_answer(moment, 0, said, "", is_cut=False)
+                read_answer(hook_event, 0, said, "", is_cut=False)

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from amplifier_module_hook_shell.config import ShellHooksConfig
-from amplifier_module_hook_shell.hook_events import MOMENTS
+from amplifier_module_hook_shell.hook_events import HOOK_EVENTS
 from amplifier_module_hook_shell.reports import EVENTS
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
@@ -33,12 +33,14 @@ def test_the_table_lists_every_key() -> None:
     assert rows == {key: str(getattr(settings, key)) for key in ShellHooksConfig.model_fields}
 
 
-def test_the_table_lists_every_moment() -> None:
+def test_the_table_of_hooks_has_every_event() -> None:
     """Names, events and subjects of the table are those of the code."""
-    table = README.partition("## Moments")[2].partition("## ")[0]
+    table = README.partition("## Events")[2].partition("## ")[0]
     rows = [[cell.strip().replace("`", "") for cell in line.split("|")[1:4]] for line in table.splitlines()]
-    said = {row[0]: (row[1], row[2]) for row in rows if row and row[0] in MOMENTS}
-    assert said == {name: (", ".join(moment.events), moment.subject or "") for name, moment in MOMENTS.items()}
+    said = {row[0]: (row[1], row[2]) for row in rows if row and row[0] in HOOK_EVENTS}
+    assert said == {
+        name: (", ".join(hook_event.events), hook_event.subject or "") for name, hook_event in HOOK_EVENTS.items()
+    }
 
 
 def test_the_table_lists_every_event() -> None:

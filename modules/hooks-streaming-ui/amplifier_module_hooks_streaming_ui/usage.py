@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
+
+from amplifier_kit.engine.usage import as_cost, money
 
 _COUNTS: Final = (
     ("input_tokens", "in"),
@@ -32,10 +33,5 @@ def _is_count(value: Any, key: str) -> bool:
 
 
 def _cost(value: Any) -> str | None:
-    if value is None or isinstance(value, bool):
-        return None
-    try:
-        cost = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return f"${cost.normalize():f}" if cost.is_finite() and cost >= 0 else None
+    cost = as_cost(value)
+    return None if cost is None else money(cost)

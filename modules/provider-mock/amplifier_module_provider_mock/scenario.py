@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Strict
 
 from amplifier_core import llm_errors
 from amplifier_core.llm_errors import InvalidRequestError
+from amplifier_kit.config import Config, Text, check_config, expects, read_config
 from amplifier_module_provider_mock.replies import Reply, last_message, text_of
 from amplifier_module_provider_mock.yaml_file import YamlError, read_yaml
-
-_FILE_KEYS = ("turns", "agents", "repeat")
-_ENTRY_KEYS = ("text", "thinking", "tool_calls", "usage", "delay_ms", "error", "expect")
-_CALL_KEYS = ("id", "name", "arguments")
-_ERROR_KEYS = ("type", "message", "retryable", "status_code", "retry_after")
-_EXPECT_KEYS = ("last_role", "contains", "system_contains", "tools")
-_USAGE_KEYS = (
-    "input_tokens",
-    "output_tokens",
-    "total_tokens",
-    "reasoning_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cost_usd",
-)
-_ROLES = ("system", "developer", "user", "assistant", "function", "tool")
 
 
 class ScenarioError(ValueError):
@@ -58,153 +45,124 @@ class Scenario:
         return self.agents.get(agent, self.agents.get(agent.rpartition(":")[2]))
 
 
+# -- what a file may contain --
+
+
+def _as_text(value: Any) -> Any:
+    """Return a number as text: YAML reads `42` as one."""
+    return str(value) if type(value) in (int, float) else value
+
+
+def _as_price(value: Any) -> Any:
+    try:
+        return value if isinstance(value, bool) else Decimal(str(value))
+    except InvalidOperation:
+        return value
+
+
+def _known_error(name: str) -> str:
+    if name not in llm_errors.__all__:
+        near = get_close_matches(name, llm_errors.__all__, n=1)
+        raise ValueError(f"did you mean {near[0]!r}?" if near else f"known: {', '.join(llm_errors.__all__)}")
+    return name
+
+
+_Words = Annotated[str, BeforeValidator(_as_text), expects("text: put it in quotes")]
+_Parts = Annotated[
+    list[_Words],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    expects("a list of texts"),
+]
+_MAPPINGS = expects("a list of mappings")
+_Tokens = Annotated[int, Field(ge=0), expects("a number of tokens")]
+_Price = Annotated[
+    Decimal, BeforeValidator(_as_price), Field(ge=0, allow_inf_nan=False), expects("an amount of US dollars")
+]
+
+
+class _Call(Config):
+    id: _Words = ""
+    name: Text
+    arguments: dict[str, Annotated[JsonValue, expects("JSON: put its keys in quotes")]] = Field(default_factory=dict)
+
+
+class _Usage(Config):
+    input_tokens: _Tokens = 0
+    output_tokens: _Tokens = 0
+    total_tokens: _Tokens = 0
+    reasoning_tokens: _Tokens = 0
+    cache_read_tokens: _Tokens = 0
+    cache_write_tokens: _Tokens = 0
+    cost_usd: _Price = Decimal(0)
+
+
+class _Error(Config):
+    type: Annotated[str, AfterValidator(_known_error), expects("the name of an error")] = "LLMError"
+    message: _Words = "scripted error"
+    retryable: bool = False
+    status_code: int = 0
+    retry_after: float = 0.0
+
+
+class _Expect(Config):
+    last_role: Literal["system", "developer", "user", "assistant", "function", "tool"] = "user"
+    contains: _Parts = Field(default_factory=list)
+    system_contains: _Parts = Field(default_factory=list)
+    tools: _Parts = Field(default_factory=list)
+
+
+class _Turn(Config):
+    text: _Words = ""
+    thinking: _Words = ""
+    tool_calls: Annotated[tuple[_Call, ...], Strict(False), _MAPPINGS] = ()
+    usage: _Usage = Field(default_factory=_Usage.model_construct)
+    delay_ms: Annotated[float, Field(ge=0, allow_inf_nan=False), expects("a number of milliseconds")] = 0.0
+    error: _Error | None = None
+    expect: _Expect = Field(default_factory=_Expect.model_construct)
+
+    def entry(self, where: str) -> Entry:
+        """Return what the provider plays; of usage, error and expectation what is written."""
+        error = None
+        if self.error is not None:
+            named = {"type": self.error.type, "message": self.error.message}
+            error = named | self.error.model_dump(exclude_unset=True)
+        reply = Reply(
+            text=self.text,
+            thinking=self.thinking,
+            tool_calls=tuple(call.model_dump() for call in self.tool_calls),
+            usage=self.usage.model_dump(exclude_unset=True),
+            delay_ms=self.delay_ms,
+            error=error,
+        )
+        return Entry(where, reply, self.expect.model_dump(exclude_unset=True))
+
+
+_Turns = Annotated[tuple[_Turn, ...], Strict(False), _MAPPINGS]
+
+
+class _File(Config):
+    turns: _Turns = ()
+    agents: dict[str, _Turns] = Field(default_factory=dict)
+    repeat: bool = False
+
+
 def load_scenario(path: Path, project: Path | None = None) -> Scenario:
     """Read a scenario file that a config of `project` names; raise ScenarioError for an invalid one."""
     try:
         parsed = read_yaml(path, project)
     except YamlError as error:
         raise ScenarioError(f"{path}: {error}") from error
-    given = _mapping(str(path), parsed, _FILE_KEYS)
-    repeat = given.get("repeat", False)
-    if not isinstance(repeat, bool):
-        raise ScenarioError(f"{path}: repeat must be true or false, got {repeat!r}")
-    agents = given.get("agents") or {}
-    if not isinstance(agents, dict):
-        raise ScenarioError(f"{path}: agents must map names to lists of entries, got {type(agents).__name__}")
-    named = {str(name): _entries(f"{path}: agents.{name}", entries) for name, entries in agents.items()}
-    return Scenario(path, _entries(f"{path}: turns", given.get("turns")), named, repeat)
+    if not isinstance(parsed, dict):
+        raise ScenarioError(f"{path} must be a mapping with turns, agents or repeat, got {type(parsed).__name__}")
+    if problems := check_config(_File, parsed):
+        raise ScenarioError(f"{path}: {problems[0].text.replace('config key', 'key')}")
+    read = read_config(_File, parsed, module=str(path))
+    agents = {name: _entries(f"{path}: agents.{name}", turns) for name, turns in read.agents.items()}
+    return Scenario(path, _entries(f"{path}: turns", read.turns), agents, read.repeat)
 
 
-def _entries(where: str, given: Any) -> tuple[Entry, ...]:
-    return tuple(_entry(f"{where}[{index}]", entry) for index, entry in enumerate(_list(where, given)))
-
-
-def _entry(where: str, given: Any) -> Entry:
-    entry = _mapping(where, given, _ENTRY_KEYS)
-    calls = enumerate(_list(f"{where}.tool_calls", entry.get("tool_calls")))
-    reply = Reply(
-        text=_text(f"{where}.text", entry.get("text")),
-        thinking=_text(f"{where}.thinking", entry.get("thinking")),
-        tool_calls=tuple(_tool_call(f"{where}.tool_calls[{index}]", call) for index, call in calls),
-        usage=_usage(f"{where}.usage", entry.get("usage")),
-        delay_ms=_number(f"{where}.delay_ms", entry.get("delay_ms")),
-        error=_error(f"{where}.error", entry.get("error")),
-    )
-    return Entry(where, reply, _expect(f"{where}.expect", entry.get("expect")))
-
-
-def _tool_call(where: str, given: Any) -> dict[str, Any]:
-    call = _mapping(where, given, _CALL_KEYS)
-    name = call.get("name")
-    if not isinstance(name, str) or not name:
-        raise ScenarioError(f"{where}.name: a tool call needs the name of a tool, got {name!r}")
-    arguments = call.get("arguments")
-    if arguments is None:
-        arguments = {}
-    if not isinstance(arguments, dict):
-        raise ScenarioError(f"{where}.arguments must be a mapping, got {type(arguments).__name__}")
-    _require_text_keys(f"{where}.arguments", arguments)
-    return {"id": _text(f"{where}.id", call.get("id")), "name": name, "arguments": arguments}
-
-
-def _require_text_keys(where: str, value: Any) -> None:
-    """Refuse keys other than text, which JSON does not have: YAML reads `on:` as a boolean and `1:` as a number."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise ScenarioError(f"{where}: the key {key!r} is not text: put it in quotes")
-            _require_text_keys(f"{where}.{key}", item)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _require_text_keys(f"{where}[{index}]", item)
-
-
-def _usage(where: str, given: Any) -> dict[str, Any]:
-    if given is None:
-        return {}
-    usage = _mapping(where, given, _USAGE_KEYS)
-    return {key: (_price if key == "cost_usd" else _count)(f"{where}.{key}", value) for key, value in usage.items()}
-
-
-def _count(where: str, given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise ScenarioError(f"{where} must be a number of tokens, got {given!r}")
-    return given
-
-
-def _price(where: str, given: Any) -> Decimal:
-    try:
-        price = Decimal(str(given))
-    except InvalidOperation:
-        price = Decimal(-1)
-    if isinstance(given, bool) or not price.is_finite() or price < 0:
-        raise ScenarioError(f"{where} must be an amount of US dollars, got {given!r}")
-    return price
-
-
-def _number(where: str, given: Any) -> float:
-    if given is None:
-        return 0.0
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < float("inf"):
-        raise ScenarioError(f"{where} must be a number of milliseconds, got {given!r}")
-    return float(given)
-
-
-def _error(where: str, given: Any) -> dict[str, Any] | None:
-    if given is None:
-        return None
-    error = _mapping(where, given, _ERROR_KEYS)
-    name = error.get("type", "LLMError")
-    if name not in llm_errors.__all__:
-        raise ScenarioError(f"{where}.type: unknown error {name!r}: {_hint(str(name), llm_errors.__all__)}")
-    retryable = error.get("retryable")
-    if retryable is not None and not isinstance(retryable, bool):
-        raise ScenarioError(f"{where}.retryable must be true or false, got {retryable!r}")
-    return {**error, "type": name, "message": _text(f"{where}.message", error.get("message")) or "scripted error"}
-
-
-def _expect(where: str, given: Any) -> dict[str, Any]:
-    if given is None:
-        return {}
-    expect = dict(_mapping(where, given, _EXPECT_KEYS))
-    for key in ("contains", "system_contains", "tools"):
-        if key in expect:
-            wanted = expect[key] if isinstance(expect[key], list) else [expect[key]]
-            expect[key] = [_text(f"{where}.{key}", part) for part in wanted]
-    if "last_role" in expect and expect["last_role"] not in _ROLES:
-        role = expect["last_role"]
-        raise ScenarioError(f"{where}.last_role: unknown role {role!r}: {_hint(str(role), _ROLES)}")
-    return expect
-
-
-def _text(where: str, given: Any) -> str:
-    if given is None:
-        return ""
-    if isinstance(given, bool) or not isinstance(given, (str, int, float)):
-        raise ScenarioError(f"{where} must be text, got {given!r}: put it in quotes")
-    return str(given)
-
-
-def _list(where: str, given: Any) -> list[Any]:
-    if given is None:
-        return []
-    if not isinstance(given, list):
-        raise ScenarioError(f"{where} must be a list, got {type(given).__name__}")
-    return given
-
-
-def _mapping(where: str, given: Any, known: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise ScenarioError(f"{where} must be a mapping with {', '.join(known)}, got {type(given).__name__}")
-    for key in given:
-        if key not in known:
-            raise ScenarioError(f"{where}: unknown key {key!r}: {_hint(str(key), known)}")
-    return given
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+def _entries(where: str, turns: Sequence[_Turn]) -> tuple[Entry, ...]:
+    return tuple(turn.entry(f"{where}[{index}]") for index, turn in enumerate(turns))
 
 
 # -- playing a scenario --

@@ -42,5 +42,5 @@ def test_the_config_table_lists_every_key() -> None:
 def test_the_format_tables_list_every_key() -> None:
     """Every key of the scenario format is explained."""
     explained = set(re.findall(r"`(\w+)`", README.partition("## Scenarios")[2].partition("## Recording")[0]))
-    keys = (scenario._FILE_KEYS, scenario._ENTRY_KEYS, scenario._CALL_KEYS, scenario._ERROR_KEYS, scenario._EXPECT_KEYS)
-    assert [key for group in keys for key in group if key not in explained | {"turns"}] == []
+    models = (scenario._File, scenario._Turn, scenario._Call, scenario._Error, scenario._Expect)
+    assert [key for model in models for key in model.model_fields if key not in explained | {"turns"}] == []

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from amplifier_kit.engine.tasks import call_id
 from amplifier_kit.guard.sandbox.errors import SandboxRequiredError
 from amplifier_kit.guard.sandbox.sandbox import SANDBOX_BLOCKED, Sandbox, SandboxSetup, Status, sandbox_of, settings_of
-from amplifier_module_tool_bash.progress import call_of
 
 #: The config that can allow more.
 _WHERE: Final = "the config of tool-bash"
@@ -72,7 +72,7 @@ class Box:
 
     async def _emit(self, command: str, kind: str, reason: str) -> None:
         data = {"tool": self._tool, "command": command, "kind": kind, "reason": reason}
-        await self._coordinator.hooks.emit(SANDBOX_BLOCKED, data | call_of(self._coordinator))
+        await self._coordinator.hooks.emit(SANDBOX_BLOCKED, data | call_id(self._coordinator))
 
     def _get_sandbox(self) -> Sandbox:
         # On first use: the session's folder may not be known when the tool is mounted.

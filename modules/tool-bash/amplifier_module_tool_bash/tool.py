@@ -6,12 +6,15 @@ import asyncio
 import errno
 import logging
 import os
+from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import ToolResult
+from amplifier_kit.engine.tasks import TOOL_PROGRESS, progress_reports
+from amplifier_kit.guard.processes.output import Output
 from amplifier_kit.guard.processes.programs import command_environment, find_program
 from amplifier_kit.guard.processes.running_command import CommandSpec, StartError, run
 from amplifier_kit.guard.sandbox.errors import SandboxError, SandboxRequiredError
@@ -21,7 +24,6 @@ from amplifier_module_tool_bash.call import Call, InvalidCallError, TooLongError
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.jobs import MOST_JOBS, Jobs
 from amplifier_module_tool_bash.output import OutputFolder, SavedOutput
-from amplifier_module_tool_bash.progress import EVERY, TOOL_PROGRESS, progress
 from amplifier_module_tool_bash.result import failure, finished
 from amplifier_module_tool_bash.sandbox import Box
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EVENTS: Final = (TOOL_PROGRESS, *SANDBOX_EVENTS)
+#: Seconds between two reports of a running command.
+EVERY: Final = 2.0
+_LONGEST_LINE: Final = 200
 #: Below the session's folder.
 _FOLDER: Final = "command-output"
 _SHELL: Final = "/bin/bash"
@@ -190,7 +195,8 @@ class BashTool:
             stderr = SavedOutput(limit, folder, name="stderr")
             spec, setup = await self._spec(call.command)
             try:
-                async with progress(self._coordinator, self.name, (stdout, stderr), self._progress_every):
+                describe = partial(_progress, (stdout, stderr))
+                async with progress_reports(self._coordinator, self.name, self._progress_every, describe):
                     outcome = await run(spec, stdout, stderr, timeout=call.timeout)
             finally:
                 setup.release()
@@ -282,6 +288,17 @@ class BashTool:
         if error.step == "program":
             return failure("no_shell", f"Command was not run: bash cannot be started ({error.reason}).")
         return failure("not_started", f"Command was not run: {error}.")
+
+
+def _progress(outputs: Sequence[Output], seconds: float) -> dict[str, Any]:
+    """Return what is reported of a command that has run for some seconds."""
+    line = next((line for line in (output.last_line() for output in outputs) if line), "")[:_LONGEST_LINE]
+    return {
+        "message": f"running for {seconds:.0f} s" + (f": {line}" if line else ""),
+        "elapsed": round(seconds, 1),
+        "last_line": line,
+        "output_bytes": sum(output.total for output in outputs),
+    }
 
 
 def _shell() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from amplifier_core.testing import EventRecorder
 from amplifier_module_tool_bash import BashTool
-from amplifier_module_tool_bash.progress import EVERY
+from amplifier_module_tool_bash.tool import EVERY
 
 MakeTool = Callable[..., BashTool]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from amplifier_core.data import reason
 from amplifier_kit.awaitable import maybe_await, plain_result
 from amplifier_kit.engine.delegation.request import DelegationError
 
 __all__ = ["known_roles", "preferences_of_role"]
+
+_KEYS: Final = ("provider", "model", "config")
 
 
 def known_roles(coordinator: Any) -> list[str]:
@@ -34,4 +36,10 @@ async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any
         raise DelegationError(
             "routing_failed", f"cannot resolve the models of role {role!r}: {reason(error)}"
         ) from error
-    return [dict(entry) for entry in found or () if isinstance(entry, Mapping)]
+    return [preference for entry in found or () if (preference := _plain(entry)) is not None]
+
+
+def _plain(entry: Any) -> dict[str, Any] | None:
+    """Return a preference, a mapping or an object with attributes, as a mapping without what is not set."""
+    given = entry if isinstance(entry, Mapping) else {key: getattr(entry, key, None) for key in _KEYS}
+    return {key: given[key] for key in _KEYS if given.get(key)} if isinstance(given.get("provider"), str) else None

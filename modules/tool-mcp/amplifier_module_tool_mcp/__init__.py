@@ -23,6 +23,8 @@ __all__ = ["CONFIG", "mount", "on_session_ready"]
 
 #: The capability with the servers of a session.
 CAPABILITY: Final = "mcp.servers"
+#: The event of an app that the session may do more, or less, from now on.
+_MODE_CHANGED: Final = "policy:mode_changed"
 #: Before handlers that add to a request: a denied one needs no additions.
 _GATE_PRIORITY: Final = 5
 #: Before the log records the event.
@@ -54,6 +56,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     coordinator.register_capability(CAPABILITY, servers)
     for event in (SESSION_START, SESSION_RESUME):
         coordinator.hooks.register(event, servers.on_session, name="tool-mcp-audience")
+    coordinator.hooks.register(_MODE_CHANGED, servers.on_mode, name="tool-mcp-mode")
     coordinator.hooks.register(PROMPT_SUBMIT, servers.on_prompt, name="tool-mcp-head-start")
     coordinator.hooks.register(SESSION_END, servers.on_session_end, priority=_BEFORE_LOG, name="tool-mcp-end")
     # A session that requires a server sends no request without it; the wait is bounded by the server's own deadline.

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from amplifier_module_tool_mcp.catalogue import Catalogue, fetch_catalogue
 from amplifier_module_tool_mcp.config import McpConfig, Retry
-from amplifier_module_tool_mcp.faults import ServerFault, fault_of
+from amplifier_module_tool_mcp.faults import READ_ONLY, ServerFault, fault_of
 from amplifier_module_tool_mcp.server_entry import ServerSpec
 
 
@@ -218,6 +218,19 @@ class Connection:
         self._set_state("connecting", self.fault)
         self._task = asyncio.create_task(self._run(), name=f"mcp:{self.spec.name}", context=self._context.copy())
 
+    async def suspend(self, fault: ServerFault) -> None:
+        """End the server for a reason that is not its own, and return when it is gone; `start()` connects it again."""
+        task = self._task
+        if task is None or task.done():
+            return
+        if self._client is not None:
+            self._drop(self._client, fault)
+        else:
+            task.cancel()
+        await asyncio.wait([task], timeout=_CLOSING)
+        if self._client is None:
+            self._set_state("failed", fault)
+
     async def ready(self, timeout: float | None = None) -> Any:
         """Return the client once the server is connected; raises ServerFault when that fails or takes too long."""
         limit = self.connect_timeout if timeout is None else timeout
@@ -414,6 +427,8 @@ class Connection:
         return fault
 
     def _record_failure(self, fault: ServerFault) -> None:
+        if fault.code == READ_ONLY:
+            return
         self._cause = fault
         self._circuit.failed()
 

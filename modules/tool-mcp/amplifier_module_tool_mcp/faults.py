@@ -14,9 +14,12 @@ REQUEST_TIMEOUT: Final = -32001
 _CLOSED: Final = ("BrokenResourceError", "ClosedResourceError", "EndOfStream")
 #: Characters quoted from a foreign message.
 _LONGEST: Final = 500
+#: A program may write, so none is started in a session that only reads.
+READ_ONLY: Final = "read_only"
 #: Faults that a retry cannot fix.
 _LASTING: Final = frozenset(
     (
+        READ_ONLY,
         *("command_not_found", "not_installed", "untrusted", "variable_missing"),
         *("sandbox_required", "sandbox_failed", "sdk_missing", "invalid_url"),
     )

@@ -27,7 +27,7 @@ from amplifier_module_tool_mcp.events import (
     SANDBOX_BLOCKED,
     TOOLS_CHANGED,
 )
-from amplifier_module_tool_mcp.faults import ServerFault
+from amplifier_module_tool_mcp.faults import READ_ONLY, ServerFault
 from amplifier_module_tool_mcp.server_entry import Mask, ServerSpec
 from amplifier_module_tool_mcp.server_files import BUNDLE, Found
 from amplifier_module_tool_mcp.tools import McpTool, View
@@ -48,6 +48,8 @@ _LISTENER_WAIT: Final = 0.2
 _HEAD_START: Final = 0.2
 #: The longest that a turn may delay them.
 _LONGEST_HEAD_START: Final = 5.0
+#: Seconds that the session has to be read-only before running servers are ended: a key goes through all modes.
+_MODE_SETTLES: Final = 3.0
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ class Servers:
         self._scheduled: asyncio.TimerHandle | None = None
         self._latest = 0.0
         self._announcing: asyncio.Task[None] | None = None
+        self._suspending: asyncio.Task[None] | None = None
         self.connections = {
             spec.name: Connection(spec, settings, partial(self._link, spec), self) for spec in found.servers.values()
         }
@@ -136,6 +139,7 @@ class Servers:
         self._is_started = True
         for ignored in self.ignored:
             logger.warning("tool-mcp: %s is not used: %s", ignored["origin"], ignored["reason"])
+        self._say_if_read_only()
         loop = asyncio.get_running_loop()
         loop.call_later(_LISTENER_WAIT, self._has_listeners.set)
         self._announcing = asyncio.create_task(self._announce())
@@ -165,8 +169,10 @@ class Servers:
         return self._status(connection)
 
     def unlisted(self) -> list[str]:
-        """Return the servers whose tools are not known yet: not from them, nor from an earlier session."""
-        return [name for name, one in self.connections.items() if name not in self._listed and one.state != "failed"]
+        """Return the servers that may start and whose tools are not known: neither from them nor from earlier."""
+        held = self._local() if self._is_read_only() else []
+        may_come = {name: one for name, one in self.connections.items() if one.state != "failed" and one not in held}
+        return [name for name in may_come if name not in self._listed]
 
     async def wait(self, timeout: float) -> list[ServerStatus]:
         """Connect the servers whose tools are not known yet; return all statuses when each has connected or failed.
@@ -230,6 +236,36 @@ class Servers:
         self._schedule_start(_LONGEST_HEAD_START)
         return HookResult(action="continue")
 
+    async def on_mode(self, event: str, data: dict[str, Any]) -> HookResult:
+        """End the programs of servers when the session may only read from now on, and start them when it may more."""
+        if self._suspending is not None:
+            self._suspending.cancel()
+        if self._is_read_only():
+            self._suspending = asyncio.create_task(self._suspend())
+            return HookResult(action="continue")
+        for connection in self._local():
+            if connection.fault is not None and connection.fault.code == READ_ONLY:
+                connection.start()
+        return HookResult(action="continue")
+
+    async def _suspend(self) -> None:
+        """End the programs of servers, unless the user was only on the way to another mode."""
+        await asyncio.sleep(_MODE_SETTLES)
+        self._say_if_read_only()
+        await asyncio.gather(*(connection.suspend(_read_only_fault()) for connection in self._local()))
+
+    def _say_if_read_only(self) -> None:
+        if self._is_read_only() and (local := self._local()):
+            names = ", ".join(connection.spec.name for connection in local)
+            logger.warning("programs of MCP servers do not run in read-only mode, as they could write: %s", names)
+
+    def _local(self) -> list[Connection]:
+        return [connection for connection in self.connections.values() if connection.spec.transport == "stdio"]
+
+    def _is_read_only(self) -> bool:
+        is_read_only = self._coordinator.get_capability("session.is_read_only")
+        return callable(is_read_only) and plain_result(is_read_only()) is not False
+
     async def on_session(self, event: str, data: dict[str, Any]) -> HookResult:
         """Note that the session has started: every event listener is registered by now."""
         self._has_listeners.set()
@@ -266,6 +302,8 @@ class Servers:
         """End all connections and servers, side by side."""
         if self._scheduled is not None:
             self._scheduled.cancel()
+        if self._suspending is not None:
+            self._suspending.cancel()
         await self._announce_now()
         await asyncio.gather(*(connection.close() for connection in self.connections.values()))
 
@@ -372,7 +410,8 @@ class Servers:
         text = ". ".join(filter(None, (reason, advice)))
         if self._logged.get(server) != fault.code:
             self._logged[server] = fault.code
-            logger.warning("the MCP server %s %s: %s", server, what, text)
+            if fault.code != READ_ONLY:  # which was said of all of them together
+                logger.warning("the MCP server %s %s: %s", server, what, text)
         if fault.code == "sandbox_required":
             await self._report_blocked(server, "required", reason)
         elif (blocked := self._blocked(server, fault)) is not None:
@@ -440,6 +479,8 @@ class Servers:
 
             timeout = spec.connect_timeout or settings.connect_timeout
             return HttpLink(resolved, timeout=timeout, largest=settings.max_message_bytes)
+        if self._is_read_only():
+            raise _read_only_fault()
         from amplifier_module_tool_mcp.process import ServerProcess
         from amplifier_module_tool_mcp.sandbox import ServerSandbox
         from amplifier_module_tool_mcp.server_log import ErrorStream, log_path
@@ -522,6 +563,11 @@ class Servers:
         for mask in self._masks.values():
             text = mask.diagnostic(text)
         return text
+
+
+def _read_only_fault() -> ServerFault:
+    reason = "its program is not started while the session may only read, as it could write"
+    return ServerFault(READ_ONLY, reason, "Choose another permission mode to use it")
 
 
 async def _missing(connection: Connection) -> ServerFault | None:

@@ -186,7 +186,13 @@ def read_file(path: str, most: int) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with open(fd, "rb") as file:
         status = os.fstat(fd)
-        return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= most else b""
+        if not stat.S_ISREG(status.st_mode):
+            return b""
+        if status.st_size > most:
+            log = f"rg: DEBUG|ignore::walk|: ignoring ./{path}: {status.st_size} bytes\n"
+            os.write(2, log.encode("utf-8", "replace"))
+            return b""
+        return file.read()
 
 
 def search(regex: re.Pattern[str], data: bytes, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:

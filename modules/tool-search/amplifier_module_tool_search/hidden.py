@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from typing import Any
 
-from amplifier_kit.guard.authorization import HidingError, hiding
+from amplifier_kit.guard.authorization import HiddenCheck, HidingError, hiding
 from amplifier_module_tool_search.calls import SearchError
 from amplifier_module_tool_search.place import Place
 
@@ -14,7 +14,7 @@ from amplifier_module_tool_search.place import Place
 class Hidden:
     """The paths below a folder that must not be shown; everything in a hidden folder is hidden."""
 
-    def __init__(self, is_hidden: Callable[[str], bool], top: str) -> None:
+    def __init__(self, is_hidden: HiddenCheck, top: str) -> None:
         self._is_hidden = is_hidden
         self._top = top
         #: By folder: the outermost hidden folder on the way there; empty for none.
@@ -40,8 +40,13 @@ class Hidden:
         """Return whether a path below the top is hidden, or in a hidden folder; raise SearchError."""
         return bool(self._hidden_part(path))
 
-    def remove(self, paths: Iterable[str]) -> list[str]:
+    def remove(self, paths: Collection[str]) -> list[str]:
         """Return the paths that are not hidden, and remember what hides the others; raise SearchError."""
+        try:
+            if not self._is_hidden.may_hide("\0".join([self._top, *paths])):
+                return list(paths)
+        except HidingError as error:
+            raise _unknown(error) from error
         shown = []
         for path in paths:
             if hidden := self._hidden_part(path.rstrip("/")):

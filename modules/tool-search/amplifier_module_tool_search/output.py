@@ -33,8 +33,6 @@ class Output(ABC):
         self._unread = self._size = 0
         self._rest = b""
         self.files: dict[str, Any] = {}
-        #: How many files were searched; None where the output does not say, as JSON.
-        self.searched: int | None = None
 
     def take(self, data: bytes) -> bool:
         """Read another piece; return True when it is enough."""
@@ -54,8 +52,6 @@ class Output(ABC):
         """Read the rest."""
         self._rest = self._parse(b"".join(self._pieces))
         self._pieces = []
-        if stated := re.search(rb"^(\d+) files searched$", self._rest, re.MULTILINE):
-            self.searched = int(stated[1])
 
     @abstractmethod
     def _parse(self, data: bytes) -> bytes:
@@ -80,16 +76,6 @@ class PathOutput(Output):
         names = [name.removeprefix("./") for name in os.fsdecode(data[:end]).split("\0")[:-1]]
         self.files.update(dict.fromkeys(names if self._fits is None else filter(self._fits, names)))
         return data[end:]
-
-
-class PathCount(PathOutput):
-    """How many paths there are."""
-
-    count = 0
-
-    def _parse(self, data: bytes) -> bytes:
-        self.count += data.count(b"\0")
-        return b""
 
 
 class CountOutput(Output):
@@ -169,8 +155,10 @@ def _bytes(value: Mapping[str, str]) -> bytes:
 _MAX_NAMED: Final = 5
 _UNREADABLE: Final = re.compile(r"(?:rg: )?(?:\./)?(.+?): (?:(.+) \(os error \d+\)|(PCRE2: .+))$")
 _PREFIX: Final = re.compile(r"(?:rg: )?(?:\./)?")
-#: Lines of .gitignore that ripgrep does not understand: those have no meaning.
-_IGNORED: Final = re.compile(r"(?:rg: )?.*\.gitignore: line \d+: ")
+#: Lines of .gitignore that ripgrep does not understand, which have no meaning, and its log.
+_IGNORED: Final = re.compile(r"(?:rg: )?.*\.gitignore: line \d+: |rg: DEBUG\|")
+#: In the log: a file that is larger than the search allows.
+_LARGE: Final = re.compile(r"rg: DEBUG\|ignore::walk\|.*?: ignoring (?:\./)?(.+): (\d+) bytes$")
 
 
 class Notes:
@@ -178,42 +166,41 @@ class Notes:
 
     def __init__(self, hides: Callable[[str], bool] | None = None) -> None:
         self._hides = hides
+        #: The sizes of files that were not searched because they are too large.
+        self.large: dict[str, int] = {}
         #: Each once, although a search may look at the same folder several times.
-        self._named: dict[str, dict[str, None]] = {"large": {}, "unreadable": {}}
+        self._unreadable: dict[str, None] = {}
         #: Other lines: why a search failed.
         self.complaints: list[str] = []
 
     def read(self, stderr: bytes) -> None:
         """Read what a search has written to stderr."""
         for line in stderr.decode("utf-8", "replace").splitlines():
-            if _IGNORED.match(line) or not line.strip():
+            if found := _LARGE.match(line):
+                if not self._may_be_hidden([found[1]]):
+                    self.large[found[1]] = int(found[2])
+            elif _IGNORED.match(line) or not line.strip():
                 continue
-            if found := _UNREADABLE.match(line):
-                self._add_unreadable(found, line)
+            elif found := _UNREADABLE.match(line):
+                if self._hides is not None and "\ufffd" in line:
+                    self._unreadable["a name that is not UTF-8"] = None
+                elif not self._may_be_hidden(_possible_paths(line)):
+                    self._unreadable[f"{found[1]} ({found[2] or found[3]})"] = None
             elif len(self.complaints) < 20:
                 self.complaints.append(line[:500])
 
-    def add_large(self, path: str, size: int) -> None:
-        """Note a file that was not searched because it is too large."""
-        self._named["large"][f"{path} ({size:,} bytes)"] = None
-
-    def _add_unreadable(self, found: re.Match[str], line: str) -> None:
-        text = f"{found[1]} ({found[2] or found[3]})"
-        if self._hides is not None:
-            if "\ufffd" in line:
-                text = "a name that is not UTF-8"  # and cannot be judged
-            elif any(map(self._hides, _possible_paths(line))):
-                return
-        self._named["unreadable"][text] = None
+    def _may_be_hidden(self, paths: list[str]) -> bool:
+        return self._hides is not None and any("\ufffd" in path or self._hides(path) for path in paths)
 
     @property
     def has_unreadable(self) -> bool:
-        return bool(self._named["unreadable"])
+        return bool(self._unreadable)
 
     def texts(self, max_file_size: int) -> list[str]:
         """Return the notes as text."""
-        whats = {"large": f"larger than {max_file_size:,} bytes, not searched", "unreadable": "cannot be read"}
-        return [f"{what}: {_join(list(self._named[kind]))}" for kind, what in whats.items() if self._named[kind]]
+        large = [f"{path} ({size:,} bytes)" for path, size in sorted(self.large.items())]
+        notes = [f"larger than {max_file_size:,} bytes, not searched: {_join(large)}"] if large else []
+        return [*notes, f"cannot be read: {_join(list(self._unreadable))}"] if self._unreadable else notes
 
 
 def _possible_paths(line: str) -> list[str]:

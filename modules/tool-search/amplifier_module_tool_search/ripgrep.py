@@ -140,11 +140,11 @@ def pattern_options(call: GrepCall, max_file_size: int | None, *, has_lines: boo
     options = ["--no-mmap", "--engine=auto", "--ignore-case" if call.ignore_case else "--case-sensitive"]
     options += ["--multiline", "--multiline-dotall"] if call.multiline else ["--crlf"]
     if max_file_size is not None:
-        options.append(f"--max-filesize={max_file_size}")
+        options += [f"--max-filesize={max_file_size}", "--debug"]  # which logs the files that are larger
     if has_lines:
         options.append("--json")
         if call.mode == "content":
             options += [f"--before-context={call.before}", f"--after-context={call.after}"]
     else:
-        options += ["--null", "--with-filename", "--stats", "--count" if call.mode == "count" else "-l"]
+        options += ["--null", "--with-filename", "--count" if call.mode == "count" else "-l"]
     return [*options, "-e", call.pattern]

@@ -6,18 +6,18 @@ import asyncio
 import fnmatch
 import heapq
 import json
-import logging
 import os
 import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from amplifier_kit.engine.tasks import progress_reports
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.threads import in_thread, run_stoppable
 from amplifier_module_tool_search.answer import MAX_CHARACTERS, TOO_MUCH, Answer
@@ -25,11 +25,9 @@ from amplifier_module_tool_search.calls import GlobCall, GrepCall, SearchError
 from amplifier_module_tool_search.config import SearchConfig
 from amplifier_module_tool_search.glob_pattern import expand_braces
 from amplifier_module_tool_search.hidden import Hidden
-from amplifier_module_tool_search.output import CountOutput, LineOutput, Notes, Output, PathCount, PathOutput
+from amplifier_module_tool_search.output import CountOutput, LineOutput, Notes, Output, PathOutput
 from amplifier_module_tool_search.place import Place, Places, readable
 from amplifier_module_tool_search.ripgrep import Selection, find_ripgrep, pattern_options, selection_options
-
-logger = logging.getLogger(__name__)
 
 #: Seconds between events about a search that is not finished.
 PROGRESS_PERIOD: Final = 1.0
@@ -37,7 +35,8 @@ PROGRESS_PERIOD: Final = 1.0
 MAX_MEMORY: Final = 2 * 1024**3
 #: Seconds past its time that the thread gets to end by itself.
 _GRACE: Final = 5.0
-_STDERR_LIMIT: Final = 1024 * 1024
+#: ripgrep logs the files that it leaves out: which of them are too large is of interest.
+_STDERR_LIMIT: Final = 16 * 1024 * 1024
 _FALLBACK: Final = os.path.join(os.path.dirname(__file__), "fallback.py")
 #: Folders that a search of the root folder leaves out.
 _SYSTEM: Final = ("proc/", "sys/", "dev/")
@@ -70,7 +69,8 @@ class Work:
         """
         output = PathOutput()
         if self.ripgrep is not None and not with_folders:
-            code = self._list_by_ripgrep(self.ripgrep, selection, output)
+            with selection_options(selection, self.place) as (options, fds):
+                code = self.run([self.ripgrep, "--files", "--null", *options, "./"], output, fds=fds)
         else:
             asked = {
                 "exclusions": () if selection.includes_ignored else selection.exclusions,
@@ -81,17 +81,6 @@ class Work:
             }
             code = self.run_fallback(asked, output)
         return list(output.files) if self.hidden is None else self.hidden.remove(output.files), code
-
-    def count_files(self, selection: Selection) -> int:
-        """Return how many files ripgrep lists."""
-        assert self.ripgrep is not None
-        output = PathCount()
-        self._list_by_ripgrep(self.ripgrep, selection, output)
-        return output.count
-
-    def _list_by_ripgrep(self, ripgrep: str, selection: Selection, output: Output) -> int:
-        with selection_options(selection, self.place) as (options, fds):
-            return self.run([ripgrep, "--files", "--null", *options, "./"], output, fds=fds)
 
     def run_fallback(self, asked: Mapping[str, Any], output: Output, fds: Sequence[int] = ()) -> int:
         """Run a request to the fallback; see `run`."""
@@ -176,14 +165,15 @@ class Search(ABC):
     async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a call; raise SearchError."""
 
-    async def _run(
-        self, place: Place, given: Mapping[str, Any], seconds: float, work: Callable[[Work], dict[str, Any]]
-    ) -> dict[str, Any]:
+    async def _run(self, place: Place, seconds: float, work: Callable[[Work], dict[str, Any]]) -> dict[str, Any]:
         """Do the work in a thread, which closes the place; raise SearchError."""
 
         def run(stop: threading.Event) -> dict[str, Any]:
             with closing(place):
                 return work(Work(place, ripgrep, hidden, seconds, stop))
+
+        def report(elapsed: float) -> dict[str, Any]:
+            return {"message": f"searching {readable(place.path)}", "elapsed_seconds": round(elapsed, 1)}
 
         try:
             hidden = Hidden.find(self._coordinator, self.name, place)
@@ -192,7 +182,10 @@ class Search(ABC):
             place.close()
             raise
         try:
-            async with self._report_progress(place, given), asyncio.timeout(seconds + _GRACE):
+            async with (
+                progress_reports(self._coordinator, self.name, PROGRESS_PERIOD, report),
+                asyncio.timeout(seconds + _GRACE),
+            ):
                 return await run_stoppable(run, grace=_GRACE)
         except TimeoutError:
             raise SearchError("timeout", f"{readable(place.path)} did not answer within {seconds:g} s") from None
@@ -206,30 +199,6 @@ class Search(ABC):
             )
         return found
 
-    @asynccontextmanager
-    async def _report_progress(self, place: Place, given: Mapping[str, Any]) -> AsyncIterator[None]:
-        """Emit `tool:progress` every second while the block runs."""
-        call_id = given.get("_tool_call_id")
-        payload = {"tool_name": self.name} | ({"tool_call_id": call_id} if isinstance(call_id, str) else {})
-        message = f"searching {readable(place.path)}"
-
-        async def report() -> None:
-            start = time.monotonic()
-            while True:
-                await asyncio.sleep(PROGRESS_PERIOD)
-                elapsed = round(time.monotonic() - start, 1)
-                event = {**payload, "message": message, "elapsed_seconds": elapsed}
-                await self._coordinator.hooks.emit("tool:progress", event)
-
-        task = asyncio.create_task(report())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-            if not task.cancelled() and (error := task.exception()) is not None:
-                logger.warning("tool-search: progress cannot be reported: %r", error)
-
 
 # --- grep ---
 
@@ -242,7 +211,7 @@ class GrepSearch(Search):
     async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         call = GrepCall.read(given, self._settings.grep)
         place = await self._places.open(self.name, given, call.path)
-        return await self._run(place, given, self._settings.grep.timeout, lambda work: self._search(call, work))
+        return await self._run(place, self._settings.grep.timeout, lambda work: self._search(call, work))
 
     def _search(self, call: GrepCall, work: Work) -> dict[str, Any]:
         answer = Answer(call, work.place)
@@ -272,6 +241,9 @@ class GrepSearch(Search):
                 # Lookaround and references, which a ripgrep without PCRE2 does not understand.
                 work.notes.complaints.clear()
                 output, code = self._grep_by_fallback(call, work, selection)
+        # "Nothing found" must name the files that were not searched.
+        large = {} if output.files else work.notes.large
+        work.notes.large = {path: size for path, size in large.items() if _path_filter(call)(path)}
         return output, work.check(code, is_empty=not output.files)
 
     def _grep_by_ripgrep(self, call: GrepCall, work: Work, selection: Selection) -> tuple[Output, int]:
@@ -293,13 +265,6 @@ class GrepSearch(Search):
         with selection_options(selection, place) as (options, fds):
             argv = [*program, *options, *pattern_options(call, most, has_lines=has_lines), "./"]
             code = work.run(argv, output, fds=fds)
-        if output.files or not (code in (0, 1) or work.notes.has_unreadable):
-            return output, code
-        # "Nothing found" must name the files that were not searched; ripgrep does not report those. To count all files
-        # takes less time than a look at each.
-        if output.searched is None or work.count_files(selection) != output.searched:
-            paths, _ = work.list_files(selection)
-            _note_large_files(work, filter(_path_filter(call), paths), most)
         return output, code
 
     def _grep_by_fallback(self, call: GrepCall, work: Work, selection: Selection) -> tuple[Output, int]:
@@ -322,10 +287,7 @@ class GrepSearch(Search):
             "max_file_size": most,
             "memory": MAX_MEMORY,
         }
-        code = work.run_fallback(asked, output, fds) or code
-        if place.is_folder and not output.files:
-            _note_large_files(work, paths, most)
-        return output, code
+        return output, work.run_fallback(asked, output, fds) or code
 
 
 def _output(call: GrepCall, work: Work) -> Output:
@@ -361,22 +323,8 @@ def _is_searchable(call: GrepCall, work: Work, most: int) -> bool:
         return False
     size = os.stat(work.place.entrance).st_size
     if size > most:
-        work.notes.add_large(work.place.shown(""), size)
+        work.notes.large[work.place.shown("")] = size
     return size <= most
-
-
-def _note_large_files(work: Work, paths: Iterable[str], most: int) -> None:
-    folder = work.place.fd
-    for number, path in enumerate(paths):
-        if number % 128 == 0 and work.is_late():
-            work.how = "late"
-            return
-        try:
-            size = os.stat(path, dir_fd=folder, follow_symlinks=False).st_size
-        except OSError:
-            continue  # gone meanwhile
-        if size > most:
-            work.notes.add_large(readable(path), size)
 
 
 def _selection(exclusions: Sequence[str], includes_ignored: bool) -> Selection:
@@ -406,7 +354,7 @@ class GlobSearch(Search):
         if not place.is_folder:
             place.close()
             raise SearchError("not_a_folder", f"{readable(place.path)} is a file; glob looks in folders")
-        return await self._run(place, given, self._settings.glob.timeout, lambda work: self._search(call, work))
+        return await self._run(place, self._settings.glob.timeout, lambda work: self._search(call, work))
 
     def _search(self, call: GlobCall, work: Work) -> dict[str, Any]:
         selection = _selection(self._settings.glob.exclusions, call.include_ignored)

@@ -14,6 +14,7 @@ import yaml
 
 from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_kit.config import config_keys
+from amplifier_kit.engine.tasks import dispatched
 from amplifier_module_tool_search import mount, search
 from amplifier_module_tool_search.config import EXCLUSIONS, SearchConfig
 
@@ -61,7 +62,12 @@ async def test_long_searches_tell(
     await tools["grep"].execute({"pattern": "none"})
     assert told == []
     monkeypatch.setattr(search, "PROGRESS_PERIOD", 0.1)
-    searching = asyncio.create_task(tools["grep"].execute({"pattern": "(a+)+$", "_tool_call_id": "call-7"}))
+
+    async def call() -> None:
+        with dispatched(coordinator, {"tool_call_id": "call-7"}):
+            await tools["grep"].execute({"pattern": "(a+)+$"})
+
+    searching = asyncio.create_task(call())
     assert await wait_for(lambda: len(told) > 1, timeout=60)
     searching.cancel()
     await asyncio.wait([searching])

@@ -56,6 +56,18 @@ class SkillsDiscovery:
         """Return name and description of what a user may call."""
         return [(skill.name, skill.description) for skill in self._catalogue.skills.values() if skill.is_for_user]
 
+    def get_shortcuts(self) -> dict[str, dict[str, str]]:
+        """Return what a user may call by a shortcut: its skill's name and description, and where it runs."""
+        return {
+            skill.shortcut: {
+                "name": skill.name,
+                "description": skill.description,
+                "context": "fork" if skill.is_fork else "inline",
+            }
+            for skill in reversed(self._catalogue.skills.values())  # of two with one shortcut, the first found counts
+            if skill.shortcut is not None and skill.is_for_user
+        }
+
     def for_model(self) -> list[Skill]:
         """Return what the model may know of."""
         return [skill for skill in self._catalogue.skills.values() if skill.is_for_model]

@@ -18,6 +18,7 @@ _LONGEST_NAME: Final = 128
 _LONGEST_DESCRIPTION: Final = 4096
 #: Separators of paths, and what cannot be seen or would break a line.
 _NO_NAME: Final = r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+_SHORTCUT: Final = r"[a-z][a-z0-9_-]*"
 _FLAG_KEYS: Final = ("disable-model-invocation", "user-invocable", "auto-load")
 #: Keys that need a child session, or that would run something.
 FORK_KEYS: Final = ("agent", "model_role", "provider_preferences")
@@ -37,6 +38,8 @@ class Skill(FrozenStruct):
     allowed_tools: tuple[str, ...] = ()
     #: Whether it runs in a child session: `context: fork`.
     is_fork: bool = False
+    #: A short name for the command of the user that calls it.
+    shortcut: str | None = None
     #: Whether the model may load it.
     is_for_model: bool = True
     #: Whether it is offered to the user.
@@ -88,6 +91,7 @@ def read_skill(front: FrontMatter, file: Path, source: Path) -> Skill:
         compatibility=_text(data.get("compatibility")),
         allowed_tools=_names(value_of(data, "allowed-tools")),
         is_fork=data.get("context") == "fork",
+        shortcut=_shortcut(front),
         # What is not clearly a no keeps the model out: the author wanted to say something.
         is_for_model=flags["disable-model-invocation"] is None or flags["disable-model-invocation"] is False,
         is_for_user=flags["user-invocable"] is not False,
@@ -95,6 +99,19 @@ def read_skill(front: FrontMatter, file: Path, source: Path) -> Skill:
         metadata=plain(metadata) if isinstance(metadata, dict) else {},
         ignored=tuple(key for key in ("hooks", *FORK_KEYS) if value_of(data, key) is not None),
     )
+
+
+def _shortcut(front: FrontMatter) -> str | None:
+    value = front.data.get("shortcut")
+    if value in (None, False, ""):
+        return None
+    name = _text(value)
+    if name is None or not re.fullmatch(_SHORTCUT, name.lower()):
+        raise FrontMatterError(
+            front.lines.get("shortcut", 1),
+            f"the shortcut {value!r} must begin with a letter and have only letters, digits, '-' and '_'",
+        )
+    return name.lower()
 
 
 def _required(front: FrontMatter, key: str) -> str:

@@ -188,6 +188,19 @@ async def test_the_user_is_offered_what_is_theirs(
     assert (await discovery.load(discovery.find("deploy"))).content == "Text."
 
 
+async def test_shortcuts_are_listed(start: Any, skill: Any, folder: Path, coordinator: MockCoordinator) -> None:
+    """The capability has the shortcuts of what a user may call; a malformed one makes its file invalid."""
+    skill(folder, "deploy", shortcut="Ship", context="fork")
+    skill(folder, "review", shortcut="false")
+    skill(folder, "hidden", shortcut="hid", user_invocable="false")
+    skill(folder, "broken", shortcut="'not a name'")
+    await start()
+    discovery = coordinator.get_capability("skills_discovery")
+    expected = {"name": "deploy", "description": "About deploy.", "context": "fork"}
+    assert discovery.get_shortcuts() == {"ship": expected}
+    assert any("the shortcut 'not a name'" in problem for problem in discovery.problems)
+
+
 @pytest.mark.parametrize(
     "name", ["../secret", "..", "a/b", "/etc/passwd", "a\\b", "a\0b", "~/x/../y", "x" * 500, "a\u202eb", "   "]
 )

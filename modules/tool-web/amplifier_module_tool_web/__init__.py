@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_kit.config import ConfigError, ConfigProblem, read_config
+from amplifier_kit.engine.tasks import TOOL_PROGRESS
 from amplifier_kit.guard.files.workspace import FileAccess, FileConfig
-from amplifier_module_tool_web.call import PROGRESS
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains
 from amplifier_module_tool_web.fetch import WebFetchTool
@@ -51,7 +51,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
 
     fetch = WebFetchTool(coordinator, settings, access, domains, client)
     await coordinator.mount("tools", fetch, name=fetch.name)
-    coordinator.register_contributor("observability.events", "tool-web", lambda: [PROGRESS])
+    coordinator.register_contributor("observability.events", "tool-web", lambda: [TOOL_PROGRESS])
     coordinator.register_capability(_WAITING, WebSearchTool(coordinator, settings, domains, client))
     if coordinator.get_capability(CAPABILITY) is not None:
         await on_session_ready(coordinator)

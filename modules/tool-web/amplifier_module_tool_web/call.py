@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amplifier_core import ToolResult
+from amplifier_kit.engine.tasks import TOOL_PROGRESS, call_id
 
-#: Emitted while bytes arrive.
-PROGRESS: Final = "tool:progress"
 #: Seconds before the first `tool:progress` of a download, and between two.
 _PAUSE: Final = 0.5
 
@@ -33,7 +32,7 @@ class Call:
 
     def __init__(self, coordinator: Any, tool_name: str, tool_input: Mapping[str, Any]) -> None:
         self._coordinator = coordinator
-        self._names = {"tool_name": tool_name, **_call_id(coordinator)}
+        self._names = {"tool_name": tool_name, **call_id(coordinator)}
         self._input = dict(tool_input)
         self._next = asyncio.get_running_loop().time() + _PAUSE
 
@@ -54,12 +53,4 @@ class Call:
         self._next = now + _PAUSE
         of = f" of {announced:,}" if announced else ""
         message = f"{url}: {arrived:,}{of} bytes"
-        await hooks.emit(PROGRESS, {**self._names, "message": message, "bytes": arrived, "total_bytes": announced})
-
-
-def _call_id(coordinator: Any) -> dict[str, str]:
-    """Return the id of the call that runs in this task, if it is known."""
-    known = getattr(coordinator, "_tool_dispatch_contexts", None)
-    found = known.get(asyncio.current_task()) if isinstance(known, dict) else None
-    given = found.get("tool_call_id") if isinstance(found, dict) else None
-    return {"tool_call_id": given} if isinstance(given, str) else {}
+        await hooks.emit(TOOL_PROGRESS, {**self._names, "message": message, "bytes": arrived, "total_bytes": announced})

@@ -15,6 +15,7 @@ from amplifier_foundation.sessions.metadata import read_summary
 from amplifier_foundation.sessions.plan import planned_budget
 from amplifier_foundation.sessions.turns import count_turns
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.usage import money
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation
@@ -30,7 +31,7 @@ _KEYS = (
     ("Ctrl-O", "show the last output of a tool in full; again: the one before"),
     ("Shift-Tab", "change the permission mode: what needs no question"),
     ("Ctrl-R", "search what was typed before"),
-    ("Esc", "stop the turn after its step; again: at once"),
+    ("Esc", "stop the turn at once, with the command that runs"),
     ("Ctrl-C", _STOP),
     ("Ctrl-D", "leave, as exit and quit do"),
 )
@@ -102,7 +103,7 @@ async def cost(chat: Conversation, words: str) -> None:
     contributed = await chat.coordinator.collect_contributions("session.cost")
     parts = [str(part["cost_usd"]) for part in contributed if isinstance(part, dict) and part.get("cost_usd")]
     if parts:
-        chat.screen.show(f"as reported by providers and sub-agents: ${sum(map(Decimal, parts)):.4f}")
+        chat.screen.show(f"as reported by providers and sub-agents: {money(sum(map(Decimal, parts), Decimal(0)))}")
     rows = chat.runtime.account.rows()
     if len(rows) > 1:
         for line in spending_lines(rows):

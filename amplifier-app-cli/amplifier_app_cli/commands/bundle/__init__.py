@@ -16,7 +16,6 @@ _COMMANDS: Final = {
         ("remove", "add:remove", "Remove the name of a bundle."),
         ("set", "use:set_", "Choose the bundle that runs."),
         ("show", "show:show", "Show the parts of a bundle, or which file set each value."),
-        ("unset", "use:unset", "Unset the bundle of a scope."),
         ("validate", "validate:validate", "Check a bundle file strictly."),
     )
 }
@@ -26,6 +25,7 @@ _ALIASES: Final = hidden(
     current="use:current",
     explain="show:explain",
     lock="sources:lock",
+    unset="use:unset",
     update="update:update",
     use="use:set_",
 )

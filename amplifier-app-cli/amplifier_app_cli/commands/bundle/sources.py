@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import click
 
@@ -21,14 +20,8 @@ from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.plan.lock_file import BundleLock, LockError, differences
 from amplifier_foundation.plan.locks import LockPaths
 from amplifier_foundation.plan.prepare import Composition, Options, prepare
-from amplifier_foundation.sources.fetched import SourceError
-from amplifier_foundation.sources.git import git_login
+from amplifier_foundation.sources.git import newest_commit
 from amplifier_foundation.sources.uri import SourceUri, parse_source, without_secrets
-from amplifier_kit.guard.git import fetch_command, fetch_environment
-from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
-
-#: How long one server may take to answer, in seconds.
-_TIMEOUT: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +72,7 @@ async def look_for_newer(
     known = {shown: pins[shown]["commit"] if shown in pins else None for shown in sources}
     parsed = {shown: parse_source(uri) for shown, uri in sources.items()}
     asked = {(one.url, one.ref): one for one in parsed.values() if one.kind == "git" and not one.is_commit}
-    answers = await asyncio.gather(*(_newest(one, project, environ) for one in asked.values()))
+    answers = await asyncio.gather(*(newest_commit(one, environ, [str(project)]) for one in asked.values()))
     newest = dict(zip(asked, answers, strict=True))
     return [
         _state(shown, one, known[shown], shown in pins, newest.get((one.url, one.ref))) for shown, one in parsed.items()
@@ -98,32 +91,6 @@ def _state(
         return SourceState(shown, "failed", before, problem=problem)
     status: Literal["current", "newer", "new"] = "current" if commit == before else "newer" if is_known else "new"
     return SourceState(shown, status, before, commit)
-
-
-async def _newest(source: SourceUri, project: Path, environ: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Return the commit that the ref of a repository is now, or why it is unknown."""
-    ref = source.ref
-    names = ["HEAD"] if ref == "HEAD" else [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}"]
-    try:
-        login = git_login(source.url)
-        arguments = ("ls-remote", "--quiet", "--", login.url, *names)
-        outside = [str(project)]
-        command = fetch_command(*arguments, environ=environ, options=login.options, outside=outside)
-        env = {**fetch_environment(environ, outside=outside), **login.environ}
-        # Not in the project, whose repository could configure servers and programs.
-        result = await run_command(command, timeout=_TIMEOUT, env=env)
-    except SourceError as error:
-        return None, str(error)
-    except CommandTimeoutError:
-        return None, f"git timed out after {_TIMEOUT:g} s"
-    except OSError as error:
-        return None, f"git cannot run: {error}"
-    if result.returncode != 0:
-        said = " ".join(without_secrets(result.output).split())
-        return None, f"cannot list the branches of the repository: {said[-300:] or result.returncode}"
-    found = {name: commit for commit, name in re.findall(r"^([0-9a-f]{40,64})\t(\S+)$", result.output, re.MULTILINE)}
-    commit = next((found[name] for name in names if name in found), None)
-    return commit, None if commit else f"the repository has no branch or tag {ref!r}"
 
 
 @click.command()

@@ -14,14 +14,16 @@ from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.bundle.compose import finished, known_bundles, options_for
 from amplifier_app_cli.commands.bundle.sources import SourceState, fetched_sources, look_for_newer, read_pinned
 from amplifier_app_cli.failures import exit_code_of, report_errors
-from amplifier_app_cli.options import check_option, yes_option
+from amplifier_app_cli.options import check_option, source_option, yes_option
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_app_cli.ui.say import complain
-from amplifier_foundation.errors import FoundationError
+from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.plan.lock_file import differences
 from amplifier_foundation.plan.locks import LockPaths
 from amplifier_foundation.plan.prepare import compose, prepare
+from amplifier_foundation.sources.fetched import SourceNotFoundError
+from amplifier_foundation.sources.uri import without_secrets
 
 
 @dataclass
@@ -53,37 +55,55 @@ class BundleUpdate:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="All bundles that have a name here.")
+@source_option
 @check_option
 @yes_option()
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @json_option
 @report_errors
-def update(name: str | None, everything: bool, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> None:
+def update(
+    name: str | None, everything: bool, source: str | None, is_check: bool, is_sure: bool, trust: bool, as_json: bool
+) -> None:
     """Fetch newer versions of what a bundle uses: the same as `amplifier update`.
 
     \b
     Examples:
       amplifier update --check
       amplifier update team --yes
+      amplifier update team --source git+https://example.com/team/tool-tides@main
       amplifier update --all --yes
     """
     if everything and name is not None:
         raise click.UsageError("give a NAME or --all, not both")
+    if everything and source is not None:
+        raise click.UsageError("--source is for one bundle: leave out --all")
     names: list[str | None] = [*all_names(current_app())] if everything else [name]
-    sys.exit(update_bundles(names, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json))
+    sys.exit(update_bundles(names, source, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json))
 
 
-def update_bundles(names: Sequence[str | None], *, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> int:
-    """Show what is newer, ask, update; return the exit code. A bundle that fails does not stop the others."""
+def update_bundles(
+    names: Sequence[str | None],
+    source: str | None = None,
+    *,
+    is_check: bool,
+    is_sure: bool,
+    trust: bool,
+    as_json: bool,
+) -> int:
+    """Show what is newer, ask, update; return the exit code. A bundle that fails does not stop the others.
+
+    With `source`, that address alone is looked at and fetched.
+    """
     app = current_app()
     updates = [BundleUpdate(name) for name in names]
-    finished(_look(updates, app))
+    shown = None if source is None else without_secrets(source)
+    finished(_look(updates, app, shown))
     is_text = not as_json
     if is_text:
         _print_newer(updates, app)
     if any(one.has_work for one in updates) and not is_check:
         app.confirm("Fetch these?", is_sure, "give --yes to fetch these")
-        finished(_fetch([one for one in updates if one.has_work], trust))
+        finished(_fetch([one for one in updates if one.has_work], trust, shown))
         if is_text:
             _print_changes(updates)
     if not is_text:
@@ -97,8 +117,8 @@ def update_bundles(names: Sequence[str | None], *, is_check: bool, is_sure: bool
     return exits.FAILURE if any(source.status == "failed" for one in updates for source in one.sources) else exits.OK
 
 
-async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
-    """Compose every bundle as it is now, and check its sources."""
+async def _look(updates: Sequence[BundleUpdate], app: App, source: str | None) -> None:
+    """Compose every bundle as it is now, and check its sources, or `source` alone."""
     for one in updates:
         try:
             composition = await compose(options_for(one.name))
@@ -108,15 +128,21 @@ async def _look(updates: Sequence[BundleUpdate], app: App) -> None:
         current_app().warn(composition.warnings, "note")
         one.bundle, one.lock, one.locks = composition.bundle.name, composition.composed.lock, composition.locks
         sources = fetched_sources(composition)
+        if source is not None:
+            if source not in sources:
+                where = f" from {source!r}: {did_you_mean(source, sorted(sources))}" if sources else ""
+                _fail(one, SourceNotFoundError(f"the bundle fetches nothing{where}"))
+                continue
+            sources = {source: sources[source]}
         one.sources = await look_for_newer(composition, sources, app.project, app.environ)
 
 
-async def _fetch(updates: Sequence[BundleUpdate], trust: bool) -> None:
+async def _fetch(updates: Sequence[BundleUpdate], trust: bool, source: str | None) -> None:
     for one in updates:
         assert one.locks is not None
         try:
             before = read_pinned(one.locks, one.bundle)
-            prepared = await prepare(options_for(one.name, update=True, trust=trust))
+            prepared = await prepare(options_for(one.name, update=True, update_source=source, trust=trust))
             current_app().warn(prepared.warnings, "note")
             after = read_pinned(one.locks, one.bundle)
         except FoundationError as error:

@@ -26,7 +26,7 @@ from amplifier_foundation.bundles.loader import is_path
 def set_(name: str, editor: SettingsEditor) -> None:
     """Choose the bundle NAME (a name, a path or an address) to run when none is named.
 
-    It is composed first, so that only a usable bundle is chosen.
+    It is composed first, so that only a usable bundle is chosen. `amplifier bundle unset` takes the choice back.
 
     \b
     Examples:

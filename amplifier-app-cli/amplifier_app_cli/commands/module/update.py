@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -23,17 +24,21 @@ from amplifier_foundation.plan.composed import PinRecord
 from amplifier_foundation.plan.lock_file import LockError, differences
 from amplifier_foundation.plan.prepare import Composition, activate
 from amplifier_foundation.sources.fetcher import Fetcher
+from amplifier_foundation.sources.uri import parse_source
 from amplifier_foundation.trust.check import UntrustedError
 
 
 @click.command()
 @click.argument("module_id", metavar="[ID]", required=False)
+@click.option("--mutable-only", is_flag=True, help="Leave out what names a commit or a version, such as v1.2.")
 @check_option
 @yes_option()
 @click.option("--trust", is_flag=True, help="Trust what this project's files name, this once.")
 @json_option
 @report_errors
-def update(module_id: str | None, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> None:
+def update(
+    module_id: str | None, mutable_only: bool, is_check: bool, is_sure: bool, trust: bool, as_json: bool
+) -> None:
     """Fetch newer versions of modules: of one, the same as `amplifier update --module ID`.
 
     The bundles they are named in stay as they are; `amplifier update` fetches those too.
@@ -42,16 +47,26 @@ def update(module_id: str | None, is_check: bool, is_sure: bool, trust: bool, as
     Examples:
       amplifier update --module tool-web --yes
     """
-    sys.exit(update_modules(module_id, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json))
+    code = update_modules(
+        module_id, mutable_only=mutable_only, is_check=is_check, is_sure=is_sure, trust=trust, as_json=as_json
+    )
+    sys.exit(code)
 
 
-def update_modules(module_id: str | None, *, is_check: bool, is_sure: bool, trust: bool, as_json: bool) -> int:
-    """Fetch newer versions of the modules (or of one alone) of the bundle that runs here; return the exit code."""
+def update_modules(
+    module_id: str | None, *, mutable_only: bool = False, is_check: bool, is_sure: bool, trust: bool, as_json: bool
+) -> int:
+    """Fetch newer versions of the modules (or of one alone) of the bundle that runs here; return the exit code.
+
+    With `mutable_only` what names a commit or a version stays, even if its tag was moved.
+    """
     app = current_app()
     composition = compose_bundle()
     if composition.refusals and not (trust or is_check):
         raise UntrustedError(composition.refusals, app.project)
     sources = fetched_sources(composition, _wanted(composition, module_id))
+    if mutable_only:
+        sources = {shown: uri for shown, uri in sources.items() if not _is_version(uri)}
     states = finished(look_for_newer(composition, sources, app.project, app.environ))
     changing = [state for state in states if state.may_change]
     is_text = not as_json
@@ -81,6 +96,12 @@ def _wanted(composition: Composition, module_id: str | None) -> list[str]:
         hint = did_you_mean(module_id, known) if known else "none of its modules has a source"
         raise ModuleUnknownError(f"the bundle that runs here has no module {module_id!r} with a source: {hint}")
     return [module_id]
+
+
+def _is_version(uri: str) -> bool:
+    """Return whether a source names a commit, or a tag such as v1.2."""
+    source = parse_source(uri)
+    return source.kind == "git" and (source.is_commit or re.fullmatch(r"v.*[0-9].*", source.ref) is not None)
 
 
 async def _fetched(composition: Composition, sources: Mapping[str, str]) -> list[str]:

@@ -11,6 +11,7 @@ import click
 from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.policy.load import days_option, judgement_record, past_of, permissions_in, rule_record
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.options import Integer
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
@@ -23,9 +24,7 @@ from amplifier_foundation.policy.remembered_rules import RememberedRule, Remembe
 
 @click.command()
 @days_option
-@click.option(
-    "--least", type=click.IntRange(min=1), default=2, show_default=True, help="Requests that a rule must save."
-)
+@click.option("--least", type=Integer(min=1), default=2, show_default=True, help="Requests that a rule must save.")
 @click.option("--write", "scope", type=click.Choice(["user", "local"]), help="Write the rules to your policy file.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask before writing.")
 @json_option

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_app_cli.options import Number
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.plan.prepare import Options, compose
 from amplifier_foundation.plan.project_files import code_in_project
@@ -28,7 +29,7 @@ def days_option(command: Function) -> Function:
     """Add `--days` to a command: how far it looks back."""
     return click.option(
         "--days",
-        type=click.FloatRange(min=0, min_open=True, max=36500),
+        type=Number(min=0, min_open=True, max=36500),
         default=30,
         show_default=True,
         help="Look at the sessions of this many days.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -19,6 +20,7 @@ from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_app_cli.ui.say import complain, show_warnings
 from amplifier_app_cli.ui.streams import guarded_stdout
+from amplifier_kit.engine.usage import money
 
 
 @click.command()
@@ -43,7 +45,7 @@ def test(name: str | None, as_json: bool) -> None:
         return
 
     spent = f"{answer.input_tokens or 0} tokens in, {answer.output_tokens or 0} out"
-    cost = f", ${answer.cost_usd}" if answer.cost_usd is not None else ""
+    cost = f", {money(Decimal(answer.cost_usd))}" if answer.cost_usd is not None else ""
     click.echo(f"{choice.provider}: ok, model {answer.model or 'unknown'}, {answer.duration_ms} ms, {spent}{cost}")
     app.inform(f"it said: {plain(answer.text)[:200] or '(nothing)'}")
 

@@ -14,14 +14,13 @@ _COMMANDS: Final = {
         ("list", "list:list_sessions", "List sessions, the most recently active first."),
         ("show", "show:show", "Show one session: what it used, what it is made of, what it started."),
         ("fork", "edit:fork", "Copy a session up to a turn or an event."),
-        ("rename", "edit:rename", "Rename a session."),
         ("export", "export:export", "Write a session to a file or to standard output."),
         ("remove", "delete:remove", "Delete a session, or all that have been inactive for long."),
         ("restore", "restore:restore", "Restore files that a session has changed."),
     )
 }
 _ALIASES: Final = {
-    **hidden(__name__, cleanup="delete:cleanup", delete="delete:remove", repair="edit:repair"),
+    **hidden(__name__, cleanup="delete:cleanup", delete="delete:remove", rename="edit:rename", repair="edit:repair"),
     "resume": Entry("amplifier_app_cli.commands.resume:resume"),
 }
 
@@ -37,5 +36,6 @@ def session() -> None:
       amplifier session fork 3f2a --at-turn 2
       amplifier session restore 3f2a --list
 
-    A session is named by its id, the beginning of its id, its name, or the path of its folder.
+    A session is named by its id, the beginning of its id, its name, or the path of its folder. `amplifier session
+    rename SESSION NAME` gives it another name, as `/rename` in a chat does.
     """

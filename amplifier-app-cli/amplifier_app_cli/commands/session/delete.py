@@ -11,7 +11,7 @@ from amplifier_app_cli.app import App, current_app
 from amplifier_app_cli.commands.session.facts import found_session, title, when
 from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
-from amplifier_app_cli.options import yes_option
+from amplifier_app_cli.options import Integer, Number, yes_option
 from amplifier_app_cli.ui.layout import counted, size_text, table, terminal_width
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_foundation.sessions.cleanup import Cleanup, clean_up
@@ -26,7 +26,7 @@ def _cleanup_options(command: Function) -> Function:
         click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing."),
         click.option(
             "--keep-rotated",
-            type=click.IntRange(0),
+            type=Integer(0),
             metavar="N",
             help="Of the logs of sessions that stay, keep the N newest rotated files (256 MB each).",
         ),
@@ -43,7 +43,7 @@ def _cleanup_options(command: Function) -> Function:
 @click.option(
     "--inactive",
     "days",
-    type=click.FloatRange(0, 36_500),
+    type=Number(0, 36_500),
     metavar="DAYS",
     help="Delete all sessions that have been inactive for this many days.",
 )
@@ -73,7 +73,7 @@ def remove(session: str | None, days: float | None, is_sure: bool, as_json: bool
 
 
 @click.command()
-@click.option("-d", "--days", type=click.FloatRange(0, 36_500), default=30, help="See `session remove --inactive`.")
+@click.option("-d", "--days", type=Number(0, 36_500), default=30, help="See `session remove --inactive`.")
 @_cleanup_options
 @yes_option()
 @json_option

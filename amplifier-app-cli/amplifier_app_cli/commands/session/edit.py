@@ -8,6 +8,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.commands.session.facts import found_session
 from amplifier_app_cli.completion import SESSION
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.options import Integer
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
@@ -22,8 +23,8 @@ from amplifier_foundation.sessions.transcript import load_history
 
 @click.command()
 @click.argument("session", type=SESSION)
-@click.option("-t", "--at-turn", type=click.IntRange(min=1), metavar="N", help="Up to the end of turn N.")
-@click.option("--at-event", type=click.IntRange(min=1), metavar="SEQ", help="Up to the event with this number.")
+@click.option("-t", "--at-turn", type=Integer(min=1), metavar="N", help="Up to the end of turn N.")
+@click.option("--at-event", type=Integer(min=1), metavar="SEQ", help="Up to the event with this number.")
 @click.option("-n", "--name", help="What to call the copy.")
 @click.option("--no-events", is_flag=True, help="Copy the conversation without the log.")
 @click.option("-r", "--resume", "is_resumed", is_flag=True, hidden=True)  # of the published program

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.engine.usage import UsageRecord, money
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App
@@ -120,13 +120,7 @@ def cost_text(metadata: Mapping[str, Any]) -> str:
     used = UsageRecord.of_facts(metadata.get("usage"))
     if not used.priced:
         return "-"
-    cost = float(used.known_cost)
-    if 0 < cost < 0.0001:
-        text = "<$0.0001"
-    elif cost and cost < 0.995:
-        text = f"${cost:.4f}"
-    else:
-        text = f"${cost:,.2f}"
+    text = money(used.known_cost)
     return f"{text}+" if used.unpriced or "since" in _usage(metadata) else text
 
 

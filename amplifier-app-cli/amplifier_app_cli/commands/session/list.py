@@ -10,6 +10,7 @@ import click
 
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
+from amplifier_app_cli.options import Integer
 from amplifier_app_cli.ui.records import json_option
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command("list")
-@click.option(
-    "-n", "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most this many; 0 for all."
-)
+@click.option("-n", "--limit", type=Integer(min=0), default=20, show_default=True, help="At most this many; 0 for all.")
 @click.option("--all-projects", is_flag=True, help="Those of all projects.")
 @click.option("--project", "project", metavar="PATH", help="Those of the project in this folder.")
 @click.option(

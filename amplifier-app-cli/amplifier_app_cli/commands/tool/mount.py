@@ -50,14 +50,26 @@ async def prepared_bundle(bundle: str | None, *, trust: bool) -> Prepared:
 
 
 @asynccontextmanager
-async def mounted_tools(bundle: str | None, *, trust: bool) -> AsyncIterator[dict[str, Any]]:
-    """Give the tools of a bundle by name, mounted in a session of which nothing is kept."""
+async def mounted_tools(bundle: str | None, *, trust: bool, module: str | None = None) -> AsyncIterator[dict[str, Any]]:
+    """Give the tools of a bundle, or of one of its modules, by name, mounted in a session of which nothing is kept."""
     prepared = await prepared_bundle(bundle, trust=trust)
     plan = {name: part for name, part in prepared.composed.plan.items() if name in _PARTS}
+    if module is not None:
+        plan["tools"] = _entries_of(module, plan.get("tools") or [])
     with tempfile.TemporaryDirectory() as folder:
         passing = replace(prepared, composed=replace(prepared.composed, plan=plan), home=Home(Path(folder)))
         async with running(SessionRuntime(passing, spawner=Spawner())) as runtime:
             yield dict(runtime.session.coordinator.get("tools") or {})
+
+
+def _entries_of(module: str, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries that name a module; raises ToolUnknownError with a hint when none does."""
+    found = [entry for entry in entries if entry.get("module") == module]
+    if not found:
+        known = sorted({str(entry.get("module")) for entry in entries})
+        hint = did_you_mean(module, known) if known else "it has no tools"
+        raise ToolUnknownError(f"the bundle has no tool module {module!r}: {hint}")
+    return found
 
 
 @asynccontextmanager

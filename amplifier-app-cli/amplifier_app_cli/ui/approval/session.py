@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_app_cli.ui.layout import summarize_input
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.approvals.answered_by import NOBODY, person_at
 from amplifier_foundation.approvals.approvers import Approver, Approvers, Unattended
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from amplifier_foundation.approvals.open_calls import ChildCalls
     from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.sessions.runtime import SessionRuntime
+
+
+#: Characters of a pending call that are shown; `amplifier approval list` has all of it.
+_LONGEST: Final = 160
 
 
 class SessionApprovals:
@@ -88,10 +93,15 @@ class SessionApprovals:
     def describe(self) -> str:
         """Return what this turn needs a decision about, on one line; empty if nothing."""
         asked = [
-            f"{call.questions[-1].prompt} ({self._rule_about(call)}call {call.id} of {call.tool_name})"
+            f"{call.questions[-1].prompt} ({self._rule_about(call)}call {call.id} of {self._summary(call)})"
             for call in self.pending
         ]
         return "; ".join([*asked, *self._unattended.refused])
+
+    def _summary(self, call: PendingCall) -> str:
+        """Return the tool of a call and what it would do, such as its command, without secrets."""
+        about = summarize_input(self._scrub(call.tool_input), _LONGEST)
+        return f"{call.tool_name}: {about}" if about else call.tool_name
 
     def _rule_about(self, call: PendingCall) -> str:
         """Return the rule that asks about a pending call, as text; empty if a hook or a module asks."""

@@ -186,7 +186,7 @@ def test_children_on_a_narrow_terminal(seen: Callable[..., list[str]], made: Mad
         ({"cost_usd": "0"}, "$0.00"),
         ({"cost_usd": "0.00001"}, "<$0.0001"),
         ({"cost_usd": "0.0123"}, "$0.0123"),
-        ({"cost_usd": "12.345", "calls_without_price": 1}, "$12.35+"),
+        ({"cost_usd": "12.3456", "calls_without_price": 1}, "$12.35+"),
         ({"cost_usd": "garbage"}, "-"),
     ],
 )

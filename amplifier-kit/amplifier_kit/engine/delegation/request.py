@@ -18,6 +18,26 @@ from amplifier_kit.struct import FrozenStruct
 _LONGEST_ERROR: Final = 4_000
 
 
+class Preference(dict[str, Any]):
+    """A preferred model for apps that read it as a mapping, and for published ones that read attributes."""
+
+    @property
+    def provider(self) -> str:
+        return str(self["provider"])
+
+    @property
+    def model(self) -> str:
+        return str(self.get("model") or "")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return dict(self.get("config") or {})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a plain mapping."""
+        return dict(self)
+
+
 class DelegationError(Exception):
     """A delegation failed; the message is for the model, `code` for programs."""
 
@@ -206,7 +226,7 @@ class DelegationRequest(FrozenStruct):
             "tool_inheritance": settings.inheritance("tools"),
             "hook_inheritance": settings.inheritance("hooks"),
             "orchestrator_config": None,
-            "provider_preferences": self.provider_preferences,
+            "provider_preferences": self.provider_preferences and [*map(Preference, self.provider_preferences)],
             "self_delegation_depth": self.self_delegation_depth,
             "session_metadata": {"agent_name": self.agent, **self.dispatch.known(), DEPTH_KEY: depth},
         }

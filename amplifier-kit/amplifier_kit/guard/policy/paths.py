@@ -274,18 +274,31 @@ class HiddenPaths:
         self._rules = tuple(rules)
         self._project = project
         self._home = home
-        forms = (
-            restricted_forms(pattern_parts(rule.path, project, home), is_exact=rule.is_exact)
-            for rule in self._rules
-            if rule.path is not None
+        forms = set[tuple[str, ...]]().union(
+            *(
+                restricted_forms(pattern_parts(rule.path, project, home), is_exact=rule.is_exact)
+                for rule in self._rules
+                if rule.path is not None
+            )
         )
-        patterns = [compiled_path(form).pattern for form in set[tuple[str, ...]]().union(*forms)]
+        patterns = [compiled_path(form).pattern for form in forms]
         # One expression, since a search asks for every file of a tree; without rules it matches nothing.
         self._restricted = re.compile("|".join(f"(?:{pattern})" for pattern in sorted(patterns)) or "(?!)", re.DOTALL)
+        #: Of each pattern, the texts that every match contains.
+        self._needed = [[longest_text(part) for part in form] for form in forms]
 
     def __call__(self, path: str) -> bool:
         """Return whether a rule asks for reading this place, or denies it."""
         return self._restricted.match(plain_path(folded(path))) is not None
+
+    def may_hide(self, paths: str) -> bool:
+        """Return False when a text, which contains whole paths, contains none that is hidden, nor one below it.
+
+        It looks for the plain parts of patterns alone, in all paths at once: a search that hides nothing, as most do,
+        need not ask for every file of a tree.
+        """
+        text = folded(paths)
+        return any(all(part in text for part in parts) for parts in self._needed)
 
     def within(self, place: str) -> HiddenPaths | None:
         """Return the hidden paths below a place that a call was allowed to look at; None if nothing is hidden.

@@ -117,6 +117,18 @@ def test_what_was_asked_before_changes_nothing(project: Path, rules: list[Rule],
             assert is_hidden(f"{project}/{name}") is fresh(f"{project}/{name}")
 
 
+@given(rules=_verdicts("ask", "deny"), names=st.lists(below, max_size=5))
+def test_many_places_are_ruled_out_at_once_only_if_none_is_hidden(
+    project: Path, rules: list[Rule], names: list[str]
+) -> None:
+    """No place of a text that is ruled out as a whole is hidden, nor a folder above one."""
+    is_hidden = hidden_paths(rules, project, "grep", home=HOME)
+    if is_hidden is not None and not is_hidden.may_hide("\0".join([str(project), *names])):
+        for name in names:
+            path = Path(f"{project}/{name}")
+            assert not any(is_hidden(str(each)) for each in (path, *path.parents))
+
+
 @given(rules=_verdicts("ask", "deny"), place=below, names=below)
 def test_within_a_place_only_its_questions_are_answered(
     project: Path, rules: list[Rule], place: str, names: str
