@@ -11,7 +11,7 @@ MODEL  := .local-model
 .DEFAULT_GOAL := help
 TWIN_PROFILES := e2e-event-logging fresh-machine test-suite upgrade hostile-module
 
-.PHONY: help run install model embed test test-system test-system-ci system twin lint format reference bench compat-answers bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
+.PHONY: help run install model embed test test-system test-system-ci system twin lint format reference bench compat compat-answers bench-exits bench-kills bench-trees bench-histories bench-secrets bench-twin pictures dist clean
 
 help: ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -123,6 +123,10 @@ bench: $(VENV)/.ready $(PEER)/.ready system ## measure everything, beside the pu
 
 compat-answers: $(VENV)/.ready $(PEER)/.ready ## record the published kernel's answers to the scenarios of amplifier-core/tests/compat
 	cd amplifier-core/tests && $(CURDIR)/$(BIN)/python -m compat.record $(CURDIR)/$(PEER)/bin/python
+
+compat: $(VENV)/.ready ## run every module, bundle and agent below PUBLISHED=DIR, a folder of published checkouts; rewrites the table of docs/contracts/compatibility.md
+	@test -d "$(PUBLISHED)" || { echo "say where the checkouts are: make compat PUBLISHED=DIR" >&2; exit 2; }
+	cd tests && $(CURDIR)/$(BIN)/python -m published.compat $(abspath $(PUBLISHED)) --write
 
 bench-exits: $(VENV)/.ready ## 1,000 runs each of a one-emit program and of `amplifier run`; rewrites sections of docs/reliability.md
 	$(BIN)/python benchmarks/run.py exits exits-run --write

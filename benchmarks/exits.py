@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,8 @@ from app_run import surroundings
 from children import HERE, environment
 from document import circumstances, table
 from harness import Found, Row, Setting
+
+from amplifier_kit.guard.processes.running_command import signal_name
 
 SECONDS = 60
 HUNG = "stopped after 60 s"
@@ -35,12 +36,7 @@ answer and nothing else. `make bench-exits` counts again.
 
 def in_words(status: int) -> str:
     """Return `0`, `1`, ..., or `-11 (SIGSEGV)` for a process that a signal ended."""
-    if status >= 0:
-        return str(status)
-    try:
-        return f"{status} ({signal.Signals(-status).name})"
-    except ValueError:
-        return str(status)
+    return str(status) if status >= 0 else f"{status} ({signal_name(-status)})"
 
 
 def ended(command: list[str], **more: Any) -> tuple[str, str]:
@@ -70,15 +66,18 @@ def exit_of_run(folder: Path) -> str:
     return status
 
 
-def measure(setting: Setting, kernel: str) -> Found:
-    """Count the exits of the one-emit program, on our kernel or on the peer's, which has no target."""
-    name = {"ours": "our kernel", "peer": "the published kernel 2.0.2"}[kernel]
-    python = Path(sys.executable) if kernel == "ours" else setting.peer
-    if python is None:
+def measure(setting: Setting) -> Found:
+    """Count the exits of the one-emit program on our kernel."""
+    title = "Exit status of a one-emit program, our kernel"
+    return count(setting, partial(exit_of_emit, Path(sys.executable)), "exits", title, ONE_EMIT)
+
+
+def measure_peer(setting: Setting) -> Found:
+    """Count the exits of the one-emit program on the published kernel, which has no target."""
+    if setting.peer is None:
         raise ValueError("this counts the exits of the published kernel: give its interpreter with --peer")
-    section = "exits" if kernel == "ours" else PEER
-    title = f"Exit status of a one-emit program, {name}"
-    return count(setting, partial(exit_of_emit, python.absolute()), section, title, ONE_EMIT)
+    title = "Exit status of a one-emit program, the published kernel 2.0.2"
+    return count(setting, partial(exit_of_emit, setting.peer.absolute()), PEER, title, ONE_EMIT)
 
 
 def measure_runs(setting: Setting) -> Found:

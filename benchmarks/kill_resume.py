@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kill_run import SECONDS, command, fault_of_whole_run, logs_of, start, write_project
-from kills import Tally
+from kills import Subject, Tally
 
 ROUNDS = 6
 #: How often a session is killed before it is left alone: once, or once more while it is resumed.
@@ -34,7 +34,7 @@ class Seen:
     done: list[str] = field(default_factory=list)
 
 
-class ResumedRuns:
+class ResumedRuns(Subject):
     """Runs of the program, in one project, and the sessions that go on after a kill."""
 
     title: ClassVar = "sessions that are resumed"
@@ -84,9 +84,6 @@ class ResumedRuns:
             seen = later
         tally.counts["resumed"] += 1
         resume(self._folder, session, seen, kills, tally)
-
-    def finish(self, tally: Tally) -> None:
-        """Do nothing: every session has been looked at."""
 
 
 def kill_once(folder: Path, arguments: list[str], delay: float) -> float:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from children import environment
-from kills import Tally
+from kills import Subject, Tally
 from plain_tools import Tool, add_module
 
 CHILDREN = 6
@@ -110,7 +110,7 @@ def requests_by_session(place: Path) -> dict[str, int]:
     }
 
 
-class Trees:
+class Trees(Subject):
     """Trees of sessions, each in its own home."""
 
     title: ClassVar = "trees of sessions"
@@ -134,9 +134,6 @@ class Trees:
         """Kill one tree in a folder of its own."""
         with tempfile.TemporaryDirectory(dir=self._folder) as name:
             kill_one(Path(name), chance, tally)
-
-    def finish(self, tally: Tally) -> None:
-        """Do nothing: every tree has been looked at."""
 
 
 def kill_one(folder: Path, chance: random.Random, tally: Tally) -> None:

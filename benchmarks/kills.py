@@ -42,7 +42,7 @@ class Subject(Protocol):
         """Start it, kill it, count the kill, and note every fault."""
 
     def finish(self, tally: Tally) -> None:
-        """Look once more when all kills are done."""
+        """Look once more when all kills are done; by default everything was looked at."""
 
 
 def play(make: Callable[[Path], Subject], kills: int, seed: int) -> Tally:

@@ -186,7 +186,8 @@ def _first_call(records: list[dict[str, Any]]) -> float | None:
     times = {event: record["ts"] for record in reversed(records) if (event := record["event"])}
     if "prompt:submit" not in times or "tool:pre" not in times:
         return None
-    return (_time(times["tool:pre"]) - _time(times["prompt:submit"])).total_seconds()
+    begun, called = (datetime.fromisoformat(times[event]) for event in ("prompt:submit", "tool:pre"))
+    return (called - begun).total_seconds()
 
 
 def _tokens(records: list[dict[str, Any]]) -> int | None:
@@ -197,10 +198,6 @@ def _tokens(records: list[dict[str, Any]]) -> int | None:
 def _cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 def main() -> None:

@@ -26,14 +26,10 @@ def run(*command: str) -> None:
 
 def measure(setting: Setting) -> list[Row]:
     """Time `make test` and `.ci/run`, of which every test must pass; a size of 0 times the collection of one file."""
-    trial = (
-        (sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_benchmarks.py"),
-        "collect one file",
-        1,
-    )
+    trial = (sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_benchmarks.py")
     whole = ((("make", "test"), "`make test`", TEST_MINUTES), ((".ci/run",), "`.ci/run`", CI_MINUTES))
     rows = []
-    for command, what, most in whole[: setting.size] or (trial,):
+    for command, what, most in whole[: setting.size] or ((trial, "collect one file", 1.0),):
         started = time.monotonic()
         run(*command)
         rows.append(Row(what, (time.monotonic() - started) / 60, "min", most=most))

@@ -64,26 +64,14 @@ def beside_peer(
 ) -> Measurement:
     """Return a measurement of a workload on both kernels."""
     script = "startup.py" if workload in ("import", "ready") else "workloads.py"
-    given = {
-        "what": what,
-        "script": script,
-        "workload": workload,
-        "faster": faster,
-        "of_floor": of_floor,
-        "unit": unit,
-    }
+    limits = {"faster": faster, "of_floor": of_floor, "unit": unit}
+    given = {"what": what, "script": script, "workload": workload, **limits}
     return Measurement(name, what, "speed.measure", "speed", rounds, small=1, given=given)
 
 
 def kills(name: str, what: str, subject: str, count: int, small: int = 2) -> Measurement:
     """Return a measurement that kills."""
     return Measurement(name, what, "kills.measure", "reliability", 1, count, small, given={"subject": subject})
-
-
-def exits(name: str, kernel: str) -> Measurement:
-    """Return a measurement of how one-emit programs exit."""
-    what = f"exit status after one emit: {kernel}"
-    return Measurement(name, what, "exits.measure", "reliability", 1, 1_000, 2, given={"kernel": kernel})
 
 
 def growth(name: str, what: str, size: int, small: int, rounds: int = 9) -> Measurement:
@@ -126,8 +114,8 @@ MEASUREMENTS = (
     Measurement("sessions-1000", "1,000 sessions of 10 turns in one process", "scale.sessions", "scale", 1, 1_000, 8),
     Measurement("long-session", "a session of 2,000 turns", "long_session.measure", "reliability", 1, 2_000, 16),
     Measurement("trees", "children of one session", "trees.measure", "reliability", 1, 500, 10),
-    exits("exits", "ours"),
-    exits("exits-peer", "peer"),
+    Measurement("exits", "exit status after one emit: ours", "exits.measure", "reliability", 1, 1_000, 2),
+    Measurement("exits-peer", "exit status after one emit: peer", "exits.measure_peer", "reliability", 1, 1_000, 2),
     Measurement("exits-run", "exit status of `amplifier run`", "exits.measure_runs", "reliability", 1, 1_000, 2),
     kills("kill-log", "a log writer, killed", "kill_log.LogWriter", 500),
     kills("kill-run", "`amplifier run`, killed", "kill_run.Runs", 500),

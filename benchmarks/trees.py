@@ -223,14 +223,12 @@ def _held() -> tuple[int, int, int]:
 def describe(counted: Counted) -> str:
     """Return the section of the document."""
     kept, grown = (f"{max(0.0, size):,.0f} B" for size in (counted.kept_per_child, counted.bytes_per_child))
-    at_once = {
+    cells = {
         "At once": f"{counted.at_once:,}",
         "Stopped on the way": f"{counted.stopped:,}",
         "Log lines": f"{counted.lines:,}",
         "Took": f"{counted.seconds:.1f} s",
         "Faults": f"{len(counted.wrong)}",
-    }
-    after = {
         "In a row": f"{counted.in_a_row:,}",
         "In batches": f"{counted.in_batches:,}",
         "Tasks left": f"{counted.tasks}",
@@ -238,7 +236,6 @@ def describe(counted: Counted) -> str:
         "Kept per child": kept,
         "Process grew by": grown,
     }
-    tables = [table(list(cells), [list(cells.values())]) for cells in (at_once, after)]
     words = (
         "Every child has a turn with a tool call. A fault would be: a ledger, log line, id, configuration or "
         "contribution of another child, a gap or an open end in a log, a task or file that is left, or more than "
@@ -248,7 +245,9 @@ def describe(counted: Counted) -> str:
         "beyond that is memory that children running at the same time needed; later children reuse it.\n"
         "`make bench-trees` counts again."
     )
-    return "\n\n".join(["## Sessions started from one session", circumstances(), *tables, words])
+    return "\n\n".join(
+        ["## Sessions started from one session", circumstances(), table(list(cells), [list(cells.values())]), words]
+    )
 
 
 def measure(setting: Setting) -> Found:

@@ -29,6 +29,11 @@ _SEARCH: Final = "opens what the tool was asked for, below a folder that is held
 ALLOWED: Final = {
     "hook-shell/amplifier_module_hook_shell/command.py": _COMMAND,
     "hook-shell/amplifier_module_hook_shell/hook_files.py": "hooks, in fixed folders; a project's need trust",
+    "hooks-deprecation/amplifier_module_hooks_deprecation/notice.py": "lists fixed folders; ConfiguredFile reads",
+    "hooks-mode/amplifier_module_hooks_mode/discovery.py": "lists folders of modes; ConfiguredFile reads",
+    "hooks-notify/amplifier_module_hooks_notify/desktop.py": "the terminal of this process; no config names it",
+    "hooks-notify-push/amplifier_module_hooks_notify_push/push.py": "opens a connection, no file",
+    "hooks-session-naming/amplifier_module_hooks_session_naming/metadata.py": "of the session; no config names it",
     "hooks-status-context/amplifier_module_hooks_status_context/git_filters.py": ".gitattributes, no link followed",
     "hooks-status-context/amplifier_module_hooks_status_context/repository.py": "git, in a folder that was judged",
     "provider-local/amplifier_module_provider_local/gguf.py": "a model's file; its head alone is read, into no prompt",
@@ -41,6 +46,7 @@ ALLOWED: Final = {
     "tool-search/amplifier_module_tool_search/fallback.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/place.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/search.py": _SEARCH,
+    "tool-slash-command/amplifier_module_tool_slash_command/command_file.py": "lists folders; ConfiguredFile reads",
     "tool-skills/amplifier_module_tool_skills/catalogue.py": "lists folders of skills; what leads out is passed over",
     "tool-skills/amplifier_module_tool_skills/read.py": "checks on what was opened that it lies in the project",
 }

@@ -86,7 +86,7 @@ def test_an_outward_import_is_noticed(tmp_path: Path) -> None:
         (tmp_path / package / "__init__.py").write_text("", encoding="utf-8")
     for contract in WORKSPACE["tool"]["importlinter"]["contracts"]:
         for container in contract.get("containers", ()):
-            for room in (name.strip() for layer in contract["layers"] for name in layer.split("|")):
+            for room in (name.strip() for layer in contract["layers"] for name in re.split(r"[|:]", layer)):
                 (tmp_path / container / f"{room}.py").write_text("", encoding="utf-8")
     for room in ("chat", "children", "commands", "providers", "run", "session_app", "ui"):
         (tmp_path / "amplifier_app_cli" / f"{room}.py").write_text("", encoding="utf-8")

@@ -34,6 +34,7 @@ ALLOWED: Final = {
     "amplifier-kit/amplifier_kit/log/files.py": _LOCK,
     "amplifier-kit/amplifier_kit/guard/processes/launch.py": "memory files; the system's temporary files",
     "amplifier-kit/amplifier_kit/guard/sandbox/placeholders.py": "placeholders in a project, of fixed content",
+    "modules/hooks-notify/amplifier_module_hooks_notify/desktop.py": "the terminal, a masked text",
     "amplifier-foundation/amplifier_foundation/subprocess_runner.py": "the pipe to the process that started it",
     "amplifier-foundation/amplifier_foundation/files.py": "locks; files of the user's own, to which no secret is added",
     "amplifier-foundation/amplifier_foundation/io.py": "what an app of another author asks it to write",

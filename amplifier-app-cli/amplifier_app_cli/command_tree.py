@@ -272,12 +272,11 @@ def _stopped() -> int:
 _KEPT: Final = "settings of it are kept untouched"
 
 ABSENT: Final = {
-    "routing": f"`routing` dashboards are not in this release; {_KEPT}. Set roles under `routing` in settings.yaml",
-    "notify": f"`notify` is not in this release; {_KEPT}",
     "module override": (
         "`module override` is not in this release: use `amplifier settings set overrides.MODULE.config.KEY VALUE`"
     ),
-    "recipes": f"`recipes` are not in this release; {_KEPT}",
-    "mode": f"`modes` are not in this release; {_KEPT}",
-    "modes": f"`modes` are not in this release; {_KEPT}",
+    "recipes": (
+        "`recipes` as a command is not in this release: the tool `recipes` of the bundles `anchors` and `foundation` "
+        "runs them, by hand with `amplifier module invoke recipes -b anchors operation=list`"
+    ),
 }

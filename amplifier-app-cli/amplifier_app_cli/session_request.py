@@ -50,6 +50,8 @@ class SessionRequest(NamedTuple):
     deny: tuple[str, ...] = ()
     #: Folders that count as part of the project.
     add_dirs: tuple[Path, ...] = ()
+    #: Bundles of the product that the view adds to the one of the session.
+    behaviors: tuple[str, ...] = ()
     system_prompt: str | None = None
     append_system_prompt: str | None = None
 
@@ -66,6 +68,7 @@ class SessionRequest(NamedTuple):
             offline=self.offline,
             trust=self.trust,
             allow_missing=self.allow_missing_modules,
+            behaviors=self.behaviors,
             settings=settings,
             on_progress=app.inform,
         )

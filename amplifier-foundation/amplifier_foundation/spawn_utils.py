@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from amplifier_foundation.children.model_roles import (
@@ -18,6 +18,7 @@ from amplifier_foundation.children.model_roles import (
     with_preference,
 )
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.routing.preference import ProviderPreference
 
 __all__ = [
     "ModelResolutionResult",
@@ -29,28 +30,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class ProviderPreference:
-    """One provider and model to try, with settings for the provider; the model may be a pattern like `gpt-*-mini`."""
-
-    provider: str
-    model: str
-    config: dict[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as a mapping, without an empty config."""
-        fields: dict[str, Any] = {"provider": self.provider, "model": self.model}
-        return {**fields, "config": dict(self.config)} if self.config else fields
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ProviderPreference:
-        """Read the mapping that `to_dict` returns; raises ValueError without a provider or a model."""
-        for key in ("provider", "model"):
-            if key not in data:
-                raise ValueError(f"ProviderPreference requires '{key}' key")
-        return cls(str(data["provider"]), str(data["model"]), dict(data.get("config") or {}))
 
 
 @dataclass

@@ -66,6 +66,22 @@ async def in_thread(
         raise
 
 
+async def obtain(function: Callable[[], T], release: Callable[[T], None]) -> T:
+    """Return what `function` returns in a thread; what it returns after the caller was cancelled is released."""
+    import asyncio
+
+    def release_late(work: asyncio.Future[T]) -> None:
+        if not work.cancelled() and work.exception() is None:
+            release(work.result())
+
+    work = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        work.add_done_callback(release_late)
+        raise
+
+
 async def run_stoppable(work: Callable[[threading.Event], T], *, grace: float | None = 5.0) -> T:
     """Run `work(stop)` in a thread; `stop` is set when the caller is cancelled. See `in_thread`."""
     import threading

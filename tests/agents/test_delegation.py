@@ -192,6 +192,26 @@ agents:
     assert roles == {"a": "careful", "b": None}
 
 
+@pytest.mark.parametrize(("matrix", "model"), [("thrifty", "small"), ("lavish", "large")])
+async def test_the_matrix_that_the_user_chose_is_used(workshop: Any, matrix: str, model: str) -> None:
+    """The next agent with a role has the model of the chosen matrix."""
+    scenario = """
+turns:
+  - tool_calls: [{name: delegate, arguments: {agent: explorer, instruction: x, context_depth: none, model_role: fast}}]
+  - {expect: {last_role: tool}, text: done}
+agents:
+  explorer: [{text: explored}]
+"""
+    folder = workshop.home.path / "routing"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, fast in (("thrifty", "small"), ("lavish", "large")):
+        roles = f"roles: {{general: [{{provider: mock}}], fast: [{{provider: mock, model: {fast}}}]}}"
+        (folder / f"{name}.yaml").write_text(roles, encoding="utf-8")
+    (workshop.home.path / "settings.yaml").write_text(f"routing: {{matrix: {matrix}}}\n", encoding="utf-8")
+    ran = await workshop.run(scenario, "Go.")
+    assert ran.of("llm:request", ran.child("explorer"))[0]["model"] == model
+
+
 async def test_an_agent_file_with_errors_is_a_result_that_the_model_can_read(workshop: Any) -> None:
     """The others are of use all the same: the call is answered with file, line and fault, and told."""
     file = workshop.home.path / "agents" / "broken.md"

@@ -541,8 +541,9 @@ class Conversation:
             return "" if self._question.done() else self._label
         if not self.screen.has_live_part and self._stop is not None:
             return ""
-        pinned = self.coordinator.session_state.get("pinned_provider")
-        return self.screen.ink("bold", f"[{plain(str(pinned))}]> " if pinned else "> ")
+        state = self.coordinator.session_state
+        shown = (state.get("active_mode"), state.get("pinned_provider"))
+        return self.screen.ink("bold", "".join(f"[{plain(str(name))}]" for name in shown if name) + "> ")
 
 
 def _picked(typed: str, options: Sequence[Option]) -> str | None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Shows thinking, tools and tokens, which a chat shows anyway.
 _STREAMING_UI: Final = "hook:hooks-streaming-ui"
+#: What only a chat has commands for.
+_BEHAVIORS: Final = ("amplifier:behaviors/modes",)
 #: The notice of the sandbox has the priority 950.
 _BEFORE_NOTICES: Final = 940
 #: What the line about the provider says when no real model answers.
@@ -46,7 +48,7 @@ async def chat(
     `recap` says how much of a resumed session is shown. The exit code is 0 after Ctrl-D, exit or the end of input,
     130 after Ctrl-C twice at the prompt, 143 after SIGTERM, else that of the failure.
     """
-    recap = recap or Recap()
+    recap, request = recap or Recap(), request._replace(behaviors=_BEHAVIORS)
     while True:
         view = _ChatView(app)
         code = await _chat_once(app, request, view, first_prompt, recap)

@@ -51,7 +51,7 @@ def list_agents(bundle: str | None, as_json: bool) -> None:
     """
     composition = compose_bundle(bundle)
     rows = [_row(composition, name, agent) for name, agent in _roster(composition).items()]
-    cells = [(row["name"], row["model_role"] or "-", row["description"]) for row in rows]
+    cells = [(row["name"], _role_text(row["model_role"]), row["description"]) for row in rows]
     empty = "no agents: name some under `agents` in a bundle, or include amplifier:behaviors/agents"
     print_list(as_json, rows, ("NAME", "MODEL", "DESCRIPTION"), cells, empty=empty, whole=("NAME",))
 
@@ -134,6 +134,10 @@ def _row(composition: Composition, name: str, agent: Mapping[str, Any]) -> dict[
         "model_role": agent.get("model_role") or meta.get("model_role"),
         "where": declared[1] if declared is not None else None,
     }
+
+
+def _role_text(role: Any) -> str:
+    return ", ".join(map(str, role)) if isinstance(role, list) else str(role or "-")
 
 
 def _lines(row: Mapping[str, Any], definition: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import click
 from amplifier_app_cli.app import App
 from amplifier_app_cli.completion import MODEL, PROVIDER
 from amplifier_app_cli.options import Integer, Number
-from amplifier_app_cli.run.standard_input import read_piped, read_text
+from amplifier_app_cli.run.standard_input import read_piped, text_of
 from amplifier_app_cli.session_request import SessionRequest
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def read_prompt(given: str | None, megabytes: int, *, is_optional: bool = False)
         if is_optional and given is None:
             return UserInput("")
         raise click.UsageError("no prompt: give one as an argument, pipe it in, or chat with --mode chat")
-    text = read_text(sys.stdin.buffer, megabytes)
+    text = text_of(sys.stdin.buffer, megabytes)
     if not text.strip():
         if is_optional and given is None:
             return UserInput("")

@@ -31,7 +31,7 @@ def read_piped(megabytes: int) -> str:
         kind = os.fstat(descriptor).st_mode
     except (OSError, ValueError, io.UnsupportedOperation):
         # Not a file of the system, as in tests and in programs that replace standard input.
-        return read_text(sys.stdin.buffer, megabytes)
+        return text_of(sys.stdin.buffer, megabytes)
     if stat.S_ISSOCK(kind) and not _has_data(descriptor):
         return ""
     if not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind) or stat.S_ISSOCK(kind)):
@@ -40,7 +40,7 @@ def read_piped(megabytes: int) -> str:
     timer.daemon = True
     timer.start()
     try:
-        return read_text(sys.stdin.buffer, megabytes)
+        return text_of(sys.stdin.buffer, megabytes)
     finally:
         timer.cancel()
 
@@ -57,7 +57,7 @@ def _say_that_it_waits() -> None:
     say("reading standard input to its end, to send it with the prompt; to send the prompt alone, add `< /dev/null`")
 
 
-def read_text(stream: BinaryIO, megabytes: int) -> str:
+def text_of(stream: BinaryIO, megabytes: int) -> str:
     """Return all text of a stream; raises UsageError, and reads no further, for more than `megabytes`."""
     content = stream.read(megabytes * _MEGABYTE + 1)
     if len(content) > megabytes * _MEGABYTE:

@@ -70,7 +70,7 @@ def test_fresh_machine_has_the_shipped_bundles(run: Run) -> None:
     """Without any file of the user the shipped bundles are listed, and the default is the one that runs."""
     rows = _rows(run)
     assert {name: row["origin"] for name, row in rows.items()} == dict.fromkeys(
-        ("default", "demo", "minimal", "parallax"), "product"
+        ("anchors", "default", "demo", "foundation", "minimal", "parallax"), "product"
     )
     assert [name for name, row in rows.items() if row["active"]] == ["default"]
     assert rows["minimal"]["version"] == "3.0.0"

@@ -50,7 +50,6 @@ def test_one_for_a_failure(amplifier: Amplifier, project: Path) -> None:
         ("settings", "get", "no-such-setting"),
         ("run", ""),
         ("fly",),
-        ("routing", "list"),
         ("continue", "go"),
         ("resume",),
         (),

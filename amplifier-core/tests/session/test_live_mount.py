@@ -193,3 +193,34 @@ async def test_others_only_call_mount(make_plan: Any, make_module: Any) -> None:
     mount = await ModuleLoader().load("tool-x", {"n": 1})
 
     assert await mount(session.coordinator) == "whatever"
+
+
+async def test_what_a_module_registered_can_be_found_and_detached(
+    make_plan: Any, make_module: Any, listen: Any
+) -> None:
+    """The coordinator knows who mounted an object; a module's handlers go, and come back in their places."""
+    make_module(
+        "tool-x",
+        """
+        class T:
+            name, description, input_schema = "t", "T.", {"type": "object"}
+            async def execute(self, input): return None
+        async def mount(coordinator, config):
+            await coordinator.mount("tools", T())
+            coordinator.hooks.register("x:y", lambda event, data: None, name="own")
+        """,
+    )
+    session, failures = await start(make_plan(tools=[{"module": "tool-x"}]), listen)
+    assert failures == []
+    coordinator = session.coordinator
+    assert coordinator.mounted_by("tools", "t") == "tool-x"
+    assert coordinator.mounted_by("tools", "gone") is None
+    assert coordinator.mounted_by("context") == coordinator.config["session"]["context"]
+    coordinator.hooks.register("x:y", lambda event, data: None, name="of the app")
+    attach = coordinator.hooks.detach("tool-x")
+    assert coordinator.hooks.list_handlers("x:y") == {"x:y": ["of the app"]}
+    attach()
+    attach()
+    assert coordinator.hooks.list_handlers("x:y") == {"x:y": ["own", "of the app"]}
+    coordinator.hooks.detach("unknown")()
+    await session.cleanup()

@@ -18,7 +18,7 @@ from amplifier_foundation.bundles.bundle import (
 from amplifier_foundation.bundles.composition import compose, compose_all, namespace_clash
 from amplifier_foundation.bundles.file import BundleFile, context_addresses
 from amplifier_foundation.bundles.references import Reference, parse_reference
-from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE
+from amplifier_foundation.bundles.shipped import SHIPPED_NAMESPACE, fallback_namespaces
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ class IncludeGraph:
         """Return the bundle with its includes: the first, each next one over it, and the including file last."""
         bundle = self._compose(self._root, [])
         self._raise_faults()
-        namespaces = {name: root for name, (root, _) in self._namespaces.items()}
+        # Agents mention files of `foundation` without including it.
+        namespaces = {**fallback_namespaces(), **{name: root for name, (root, _) in self._namespaces.items()}}
         warnings = tuple(dict.fromkeys((*self._warnings, *bundle.warnings)))
         return replace(bundle, namespaces=namespaces, warnings=warnings, sources=dict(self._loader.sources))
 

@@ -15,10 +15,8 @@ _PATTERNS: Final = ("{}/bundle.md", "{}/bundle.yaml", "{}.yaml", "{}.md")
 Origin = Literal["project", "user", "settings", "registry", "product", "published"]
 
 _PUBLISHER: Final = "git+https://github.com/microsoft/amplifier-"
-#: Published bundles that everybody calls by name; fetched when somebody does.
+#: Published bundles with well-known names that do not come with the product; fetched when they are used.
 _WELL_KNOWN: Final = {
-    "foundation": f"{_PUBLISHER}foundation@main",
-    "anchors": f"{_PUBLISHER}foundation@main#subdirectory=bundles/anchors/bundle.md",
     "anchors-amp-dev": f"{_PUBLISHER}foundation@main#subdirectory=bundles/anchors-amp-dev/bundle.md",
     "amplifier-dev": f"{_PUBLISHER}foundation@main#subdirectory=bundles/amplifier-dev.yaml",
     "exp-delegation": f"{_PUBLISHER}foundation@main#subdirectory=experiments/delegation-only",

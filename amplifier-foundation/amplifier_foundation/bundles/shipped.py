@@ -1,5 +1,8 @@
 """Find what comes with the product: bundles, and the behaviors, agents and skills in the namespace `amplifier`.
 
+The bundles `foundation` and `anchors` have the names, modules and agents of the published ones, in our words: bundles
+that were written for those include and mention their files. Each is a folder, and a namespace of its own.
+
 Every other file belongs to the user, to a project, or was fetched.
 """
 
@@ -14,6 +17,7 @@ from amplifier_foundation.paths import Home
 
 _FOLDER: Final = Path(__file__).parent / "files"
 _BUNDLES: Final = ("default", "minimal", "demo", "parallax")
+_NAMESPACES: Final = ("anchors", "foundation")
 
 #: The namespace of the shipped files and its root: `amplifier:behaviors/logging` works in every bundle.
 SHIPPED_NAMESPACE: Final = ("amplifier", _FOLDER)
@@ -21,7 +25,13 @@ SHIPPED_NAMESPACE: Final = ("amplifier", _FOLDER)
 
 def shipped_bundles() -> dict[str, Path]:
     """Return the bundles that come with the product, by name."""
-    return {name: _FOLDER / f"{name}.md" for name in _BUNDLES}
+    files = {name: _FOLDER / f"{name}.md" for name in _BUNDLES}
+    return files | {name: root / "bundle.md" for name, root in fallback_namespaces().items()}
+
+
+def fallback_namespaces() -> dict[str, Path]:
+    """Return the namespaces of shipped bundles that hold wherever no included bundle has such a name, by name."""
+    return {name: _FOLDER / name for name in _NAMESPACES}
 
 
 def shipped_skills() -> Path:

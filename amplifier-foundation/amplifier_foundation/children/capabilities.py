@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.children.errors import SpawnError
+from amplifier_foundation.sessions.capabilities import Lazy
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from amplifier_foundation.plan.prepared import Prepared
     from amplifier_foundation.sessions.resume import SavedSession
     from amplifier_foundation.sessions.runtime import SessionRuntime
-    from amplifier_foundation.spawn_utils import ProviderPreference
+    from amplifier_kit.engine.routing.resolver import RoleResolver
 
 logger = logging.getLogger(__name__)
 
 #: The capability that knows the models of roles; a module may put its own in its place.
 MODEL_ROLES: Final = "model_role_resolver"
+#: The name of the resolver that knows the roles of the settings.
+BY_SETTINGS: Final = "settings"
 #: The agent name for a copy of the session itself.
 SELF: Final = "self"
 
@@ -147,6 +150,14 @@ class LazyChildren:
         prepared, coordinator = self._parent.prepared, self._parent.session.coordinator
         return ModelRoles(prepared.home, prepared.project, lambda: answering_provider(coordinator))
 
+    @cached_property
+    def resolver(self) -> RoleResolver:
+        """Picks a model for a role."""
+        from amplifier_kit.engine.routing.resolver import RoleResolver
+
+        roles = self.roles
+        return RoleResolver(self._parent.session.coordinator, lambda: roles.known_roles, roles.candidates, BY_SETTINGS)
+
     @property
     def running(self) -> list[SessionRuntime]:
         """The sessions of the running children; may be read from another thread."""
@@ -161,7 +172,7 @@ class LazyChildren:
         coordinator = self._parent.session.coordinator
         coordinator.register_capability("session.spawn", SpawnCapability(lambda: self.sessions))
         coordinator.register_capability("session.resume", ResumeCapability(lambda: self.sessions))
-        coordinator.register_capability(MODEL_ROLES, RoleResolver(lambda: self.roles))
+        coordinator.register_capability(MODEL_ROLES, Lazy(lambda: self.resolver))
         if self._parent.saved is not None:
             coordinator.register_contributor("session.cost", "delegate:past", lambda: self.sessions.past_cost())
 
@@ -171,36 +182,10 @@ class LazyChildren:
             await self.sessions.close()
 
 
-class RoleResolver:
-    """`model_role_resolver`: the models that stand for a role, as `ProviderPreference`."""
-
-    name: Final = "settings"
-
-    def __init__(self, roles: Callable[[], ModelRoles]) -> None:
-        self._roles = roles
-
-    @property
-    def known_roles(self) -> tuple[str, ...]:
-        """The roles that have models."""
-        return self._roles().known_roles
-
-    async def resolve(self, role: str | Sequence[str]) -> list[ProviderPreference]:
-        """Return the models of a role, or of the first role of a list that has some, best first; [] for none.
-
-        The model of a preference may be a pattern, or empty for the default of its provider.
-        """
-        from amplifier_foundation.spawn_utils import ProviderPreference
-
-        return [
-            ProviderPreference(found["provider"], found.get("model") or "", dict(found.get("config") or {}))
-            for found in first_candidates(self._roles(), role)
-        ]
-
-
 def first_candidates(roles: ModelRoles, wanted: str | Sequence[str]) -> list[dict[str, Any]]:
     """Return the candidates of a role, or of the first role of a list that has some."""
     for role in [wanted] if isinstance(wanted, str) else wanted:
-        if found := roles.resolve(role):
+        if found := roles.candidates(role):
             return found
     return []
 

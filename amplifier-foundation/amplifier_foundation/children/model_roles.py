@@ -5,9 +5,9 @@
       overrides:
         fast: {candidates: [{provider: anthropic, model: claude-haiku-*}]}
 
-A matrix is a file `routing/<name>.yaml` in the user's home with `roles: {role: {description, candidates: [{provider,
-model, config?}]}}`. The roles `general` and `fast` always exist: by default, `general` is the current model of the
-session, and `fast` the small model of a known family.
+A matrix is a file `routing/<name>.yaml` in the user's home, or one of those that come with the product; their format is
+that of `amplifier_kit.engine.routing.matrix`. The roles `general` and `fast` always exist: by default, `general` is the
+current model of the session, and `fast` the small model of a known family.
 
 Of several preferences the first counts whose provider is in the plan and whose model is known. It gets priority 0, the
 model, and the settings of the preference, except those that decide where requests go and with whose key: a preference
@@ -20,25 +20,17 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.merge import OVERLAY, copied, merge
 from amplifier_foundation.paths import Home
+from amplifier_kit.engine.routing.matrix import FAST, GENERAL, Candidate, MatrixError, load_matrix, with_overrides
+
+if TYPE_CHECKING:
+    from amplifier_foundation.settings.settings import Settings
 
 logger = logging.getLogger(__name__)
-
-#: Roles that always exist.
-GENERAL: Final = "general"
-FAST: Final = "fast"
-#: Small models of providers; the first one in the plan counts.
-_SMALL: Final = (
-    ("anthropic", "claude-haiku-*"),
-    ("openai", "gpt-*-mini"),
-    ("azure-openai", "gpt-*-mini"),
-    ("gemini", "gemini-*-flash*"),
-    ("github-copilot", "*mini*"),
-)
 
 #: Returns the model ids of the provider of a plan's entry; raises or is empty when they are unknown.
 Models = Callable[[Mapping[str, Any]], Awaitable[Sequence[str]]]
@@ -57,8 +49,6 @@ _PROTECTED: Final = r"""(?x)
     """
 #: Words that would be protected but for the word beside them.
 _COUNTS: Final = frozenset({"max_tokens", "cache_key", "prompt_cache_key"})
-
-Candidate = dict[str, Any]
 
 #: Means the provider and model of the session itself.
 _OWN: Final[Candidate] = {}
@@ -79,7 +69,7 @@ class ModelRoles:
     def __init__(self, home: Home, project: Path | None, own: Callable[[], Candidate | None] = lambda: None) -> None:
         """Use the settings of a home and a project; `own` returns the current provider and model of the session."""
         self._home, self._project, self._own = home, project, own
-        self._roles: dict[str, list[Candidate]] | None = None
+        self._roles: Mapping[str, Sequence[Candidate]] | None = None
         #: Why the settings cannot be used, if so.
         self.problem: str | None = None
 
@@ -87,7 +77,7 @@ class ModelRoles:
     def known_roles(self) -> tuple[str, ...]:
         return tuple(self._known())
 
-    def resolve(self, role: str) -> list[Candidate]:
+    def candidates(self, role: str) -> list[Candidate]:
         """Return the candidates for a role as `{provider, model, config?}`, best first; none for an unknown role.
 
         Models may be patterns.
@@ -95,7 +85,7 @@ class ModelRoles:
         known = (self._own() if candidate is _OWN else candidate for candidate in self._known().get(role, ()))
         return [dict(candidate) for candidate in known if candidate is not None]
 
-    def _known(self) -> dict[str, list[Candidate]]:
+    def _known(self) -> Mapping[str, Sequence[Candidate]]:
         if self._roles is None:
             try:
                 configured = load_roles(self._home, self._project)
@@ -103,64 +93,37 @@ class ModelRoles:
                 self.problem = str(error)
                 logger.warning("The models for roles are unknown: %s", error)
                 configured = {}
-            small = [{"provider": provider, "model": model} for provider, model in _SMALL]
+            small = load_matrix("balanced").roles[FAST].candidates
             self._roles = {GENERAL: [_OWN], FAST: [*small, _OWN], **configured}
         return self._roles
 
 
-def load_roles(home: Home, project: Path | None) -> dict[str, list[Candidate]]:
+def routing_settings(settings: Settings) -> tuple[str | None, Mapping[str, Any]]:
+    """Return the matrix and the overrides in the settings `routing`; raises RoutingError."""
+    routing = settings.get("routing")
+    if routing is None:
+        return None, {}
+    if not isinstance(routing, Mapping):
+        raise RoutingError(f"routing: must be a mapping with 'matrix' or 'overrides', got {routing!r}")
+    name, overrides = routing.get("matrix"), routing.get("overrides")
+    if name is not None and (not isinstance(name, str) or "/" in name or name.startswith(".")):
+        raise RoutingError(f"routing.matrix: must be the name of a matrix, got {name!r}")
+    if overrides is not None and not isinstance(overrides, Mapping):
+        raise RoutingError(f"routing.overrides: must be a mapping of roles, got {overrides!r}")
+    return name, overrides or {}
+
+
+def load_roles(home: Home, project: Path | None) -> dict[str, Sequence[Candidate]]:
     """Return the roles in the settings; raises RoutingError with file and line, and SettingsError."""
     from amplifier_foundation.settings.settings import Settings
 
-    routing = Settings.load(home, project).get("routing")
-    if routing is None:
-        return {}
-    if not isinstance(routing, Mapping):
-        raise RoutingError(f"routing: must be a mapping with 'matrix' or 'overrides', got {routing!r}")
-    roles: dict[str, list[Candidate]] = {}
-    if routing.get("matrix") is not None:
-        roles |= _matrix(home, routing["matrix"])
-    overrides = routing.get("overrides")
-    if overrides is not None and not isinstance(overrides, Mapping):
-        raise RoutingError(f"routing.overrides: must be a mapping of roles, got {overrides!r}")
-    for role, value in (overrides or {}).items():
-        roles[str(role)] = _candidates(value, f"routing.overrides.{role}")
-    return roles
-
-
-def _matrix(home: Home, name: Any) -> dict[str, list[Candidate]]:
-    from amplifier_foundation.documents import read_document
-
-    if not isinstance(name, str) or "/" in name or name.startswith("."):
-        raise RoutingError(f"routing.matrix: must be the name of a file in {home.path / 'routing'}, got {name!r}")
-    path = home.path / "routing" / f"{name}.yaml"
-    if not path.is_file():
-        there = sorted(file.stem for file in path.parent.glob("*.yaml")) if path.parent.is_dir() else []
-        known = f"known: {', '.join(there)}" if there else "the folder has no matrix"
-        raise RoutingError(f"routing.matrix: there is no {path} ({known})")
-    document = read_document(path)
-    roles = document.data.get("roles")
-    if not isinstance(roles, Mapping):
-        raise RoutingError(f"{document.where('roles')}: 'roles' must be a mapping of roles, got {roles!r}")
-    return {
-        str(role): _candidates(value, f"{document.where('roles', role)}: role {str(role)!r}")
-        for role, value in roles.items()
-    }
-
-
-def _candidates(value: Any, where: str) -> list[Candidate]:
-    listed = value.get("candidates") if isinstance(value, Mapping) and "candidates" in value else value
-    listed = [listed] if isinstance(listed, Mapping) else listed
-    if not isinstance(listed, list):
-        raise RoutingError(f"{where}: must have 'candidates', a list of {{provider, model}}, got {value!r}")
-    for candidate in listed:
-        if not isinstance(candidate, Mapping) or not isinstance(candidate.get("provider"), str):
-            raise RoutingError(f"{where}: each candidate needs a 'provider', got {candidate!r}")
-        if candidate.get("model") is not None and not isinstance(candidate["model"], str):
-            raise RoutingError(f"{where}: 'model' must be a text, got {candidate['model']!r}")
-    return [
-        {key: candidate[key] for key in ("provider", "model", "config") if key in candidate} for candidate in listed
-    ]
+    name, overrides = routing_settings(Settings.load(home, project))
+    try:
+        roles = load_matrix(name, [home.path / "routing"]).roles if name is not None else {}
+        merged = with_overrides(roles, overrides, "routing.overrides")
+    except MatrixError as error:
+        raise RoutingError(f"routing: {error}" if name is not None else str(error)) from error
+    return {role: found.candidates for role, found in merged.items()}
 
 
 # Preferences

@@ -126,7 +126,7 @@ class AgentRoster:
         return agent
 
     def _as_written(self, name: str, agent: Any) -> Any:
-        return self._written[name] if name in self._written and self._at_start.get(name) is agent else agent
+        return self._written[name] if name in self._written and self._at_start.get(name) == agent else agent
 
 
 def _agents(plan: Mapping[str, Any]) -> Mapping[str, Any]:

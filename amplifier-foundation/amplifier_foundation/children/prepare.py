@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.children.capabilities import (
+    BY_SETTINGS,
     MODEL_ROLES,
     SELF,
-    RoleResolver,
     SpawnRequest,
     first_candidates,
     preference_of,
@@ -39,7 +39,7 @@ MAX_DEPTH: Final = 8
 #: How long a provider may take to list its models.
 _LIST_SECONDS: Final = 5.0
 #: Capabilities that a child shares with its parent.
-_SHARED: Final = ("session.routing", "runtime_skill_overlay")
+_SHARED: Final = ("session.routing", "session.modes", "runtime_skill_overlay")
 
 
 class ChildPreparation:
@@ -191,7 +191,8 @@ class ChildPreparation:
         A module may have put a resolver of its own in place of the settings.
         """
         resolver = self._parent.session.coordinator.get_capability(MODEL_ROLES)
-        if not isinstance(resolver, RoleResolver) and callable(resolve := getattr(resolver, "resolve", None)):
+        is_own = getattr(resolver, "name", None) == BY_SETTINGS
+        if not is_own and callable(resolve := getattr(resolver, "resolve", None)):
             try:
                 return [preference_of(one) for one in await maybe_await(resolve(role)) or ()]
             except Exception as error:  # of the module; the role is a wish, and the task is not

@@ -56,6 +56,8 @@ class Options(FrozenStruct):
     allow_missing: bool = False
     #: Use the bundle as it is: ignore the settings, agents and module folders of the user and the project.
     bare: bool = False
+    #: Bundles of the product that the app adds to every one but a bare one.
+    behaviors: tuple[str, ...] = ()
     #: Look for newer states of fetched sources, instead of using those of the lock and the cache.
     update: bool = False
     #: Look for a newer state of this source alone, as it may be shown; the others stay as the lock has them.
@@ -138,7 +140,7 @@ async def compose(options: Options, *, given_by_user: bool = True) -> Compositio
     with _told_where(settings, ("bundle", "active"), reference if options.bundle is None else ""):
         alone = await loader.load(reference, named_by=named_by, given_by_user=is_given)
     heard: list[str] = [*settings.warnings, *_shadowed(reference, alone)]
-    bundle, slipped_in = await _with_app_bundles(alone, loader, settings)
+    bundle, slipped_in = await _with_app_bundles(alone, loader, settings, () if options.bare else options.behaviors)
     bundle, lacking = _with_session(bundle)
     heard += [*registry.warnings, *bundle.warnings, *fetcher.warnings, *lacking]
     agents = AgentFiles({}, {}, loader.is_projects) if options.bare else _agents(bundle, loader, options, heard)
@@ -357,8 +359,10 @@ def _shadowed(reference: str, bundle: Bundle) -> list[str]:
     ]
 
 
-async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Settings) -> tuple[Bundle, list[ValueUse]]:
-    """Compose the bundles that settings want in every session; the instruction stays the one of the bundle itself.
+async def _with_app_bundles(
+    bundle: Bundle, loader: BundleLoader, settings: Settings, behaviors: Sequence[str]
+) -> tuple[Bundle, list[ValueUse]]:
+    """Compose the bundles that the app and the settings want; the instruction stays the one of the bundle itself.
 
     Also return the values with which the project replaced the user's.
     """
@@ -366,6 +370,8 @@ async def _with_app_bundles(bundle: Bundle, loader: BundleLoader, settings: Sett
 
     named_by, mine = _namer(settings, "bundle.app"), bundles_of_user(settings)
     slipped_in: list[ValueUse] = []
+    for reference in behaviors:
+        bundle = compose_bundles(bundle, await loader.load(reference, named_by="product"), as_behavior=True)
     for index, reference in enumerate(settings.get("bundle.app") or []):
         with _told_where(settings, ("bundle", "app", index), str(reference)):
             added = await loader.load(str(reference), named_by="user" if str(reference) in mine else named_by)

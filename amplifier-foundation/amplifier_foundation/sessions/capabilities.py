@@ -25,6 +25,7 @@ def capabilities_of(runtime: SessionRuntime) -> dict[str, Any]:
         "mention_resolver": runtime.prompt.resolver,
         "mention_deduplicator": runtime.prompt.deduplicator,
         "prompt.denied": lambda path, root: denied_to_prompt(runtime, path, root),
+        "session.naming": Lazy(lambda: SessionNaming(runtime)),
         "session.checkpoint": Lazy(lambda: runtime.checkpoints),
         "policy.hidden": lambda tool: hidden_by_all(runtime, tool),
         "session.is_read_only": lambda: runtime.permission_mode == READ_ONLY,
@@ -120,6 +121,43 @@ def hidden_by_all(runtime: SessionRuntime, tool: str) -> Callable[[str], bool] |
     if len(hidden) < 2:
         return hidden[0] if hidden else None
     return lambda place: any(is_hidden(place) for is_hidden in hidden)
+
+
+class SessionNaming:
+    """`session.naming`: what a session is called, for modules that name it."""
+
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self._runtime = runtime
+
+    def facts(self) -> dict[str, Any]:
+        """Return the metadata of the session: `turn_count`, the running turn included, `name` and `description`."""
+        from amplifier_foundation.sessions.metadata import load_metadata
+
+        return {**load_metadata(self._runtime.folder).data, "turn_count": self._runtime.turns}
+
+    def set(self, name: str | None, description: str) -> str | None:
+        """Set name and description, and return the name: numbered if another session of the project has it already.
+
+        Without a name, only the description is set. Raises SessionNameError for an invalid name, and OSError and
+        FoundationError if the metadata cannot be written.
+        """
+        from datetime import UTC, datetime
+
+        from amplifier_foundation.sessions.metadata import update_metadata
+        from amplifier_foundation.sessions.store import LONGEST_NAME, SessionNameTakenError, SessionStore
+
+        given = name
+        for number in range(2, 100):
+            try:
+                if given is not None:
+                    given = SessionStore(self._runtime.prepared.home).rename(str(self._runtime.folder), given).name
+                break
+            except SessionNameTakenError:
+                given = f"{str(name)[: LONGEST_NAME - 3].rstrip()} {number}"
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        changes = {"description": description, "description_updated_at": now}
+        update_metadata(self._runtime.folder, changes, is_activity=False)
+        return given
 
 
 class Lazy:

@@ -132,7 +132,7 @@ def _section(message: Message) -> Iterator[str]:
     for thought in parts.thoughts:
         yield f"*Thinking:*\n\n{_fenced(thought)}"
     if role == "tool":
-        yield _fenced(_content(parts.content))
+        yield _fenced(_readable(_content(parts.content)))
     elif text := _content(parts.content).strip():
         yield f"{text}\n"
     for name, given in parts.calls:
@@ -145,6 +145,23 @@ def _content(content: object) -> str:
     if isinstance(content, list):
         return "\n\n".join(_block(block) for block in content)
     return "" if content is None else json.dumps(content, ensure_ascii=False, indent=2)
+
+
+def _readable(result: str) -> str:
+    """Return the result of a tool for reading: of a JSON object each value that is set, texts with their lines."""
+    try:
+        values = json.loads(result)
+    except ValueError:
+        return result
+    if not isinstance(values, dict):
+        return result
+    lines = []
+    for name, value in values.items():
+        if isinstance(value, str) and "\n" in value:
+            lines.append(f"{name}:\n{value.rstrip()}")
+        elif value not in ("", None):
+            lines.append(f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    return "\n".join(lines) or result
 
 
 def _block(block: object) -> str:

@@ -17,6 +17,7 @@ from amplifier_core.events import ORCHESTRATOR_COMPLETE
 from amplifier_foundation.approvals.answered_by import name_modules_that_decide
 from amplifier_foundation.approvals.pending_calls import APPROVAL_ANSWERED, PendingCall, PendingCalls, run_answered
 from amplifier_foundation.files import make_private
+from amplifier_foundation.merge import copied
 from amplifier_foundation.plan.import_path import hold, of_other_session, was_used
 from amplifier_foundation.plan.module_config import check_module_configs
 from amplifier_foundation.plan.prepared import Prepared
@@ -153,7 +154,7 @@ class SessionRuntime:
         plan = with_folders(plan, self.run.folders)
         agents = plan.get("agents")
         #: The agents of the plan before a module changes it.
-        self.agents_at_start = dict(agents) if isinstance(agents, Mapping) else {}
+        self.agents_at_start = copied(agents) if isinstance(agents, Mapping) else {}
         #: Warnings for the user: another model than before, unset variables, invalid config, and rules that are
         #: unreadable or ignored.
         self.warnings = self._find_problems(plan, unset)

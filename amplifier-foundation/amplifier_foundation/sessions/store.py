@@ -28,6 +28,7 @@ __all__ = [
     "AmbiguousSessionError",
     "SessionIdError",
     "SessionNameError",
+    "SessionNameTakenError",
     "SessionNotFoundError",
     "SessionStore",
     "SessionsUnreadableError",
@@ -72,6 +73,10 @@ class SessionNameError(FoundationError):
     """The name is invalid, or another session has it."""
 
     code = "session_name_invalid"
+
+
+class SessionNameTakenError(SessionNameError):
+    """Another session of the project has the name."""
 
 
 class SessionStore:
@@ -291,7 +296,7 @@ class SessionStore:
     def _refuse_taken(self, name: str, session: SessionSummary) -> None:
         for other in self._catalog.read(session.folder.parent):
             if other.id != session.id and name in (other.name, other.id):
-                raise SessionNameError(
+                raise SessionNameTakenError(
                     f"session {other.id} of the same project has the name {name!r}: choose another, or rename that one "
                     "first"
                 )

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.documents import Document
 from amplifier_foundation.merge import ANY, OVERLAY, MergePolicy, copied, join_lists, merge, merge_modules
+from amplifier_foundation.settings.sections import with_sections
 from amplifier_foundation.settings.variables import Expanded, MissingVariable, expand
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ _AGENT_PARTS: Final = ("session", "provider_preferences", *MODULE_SECTIONS)
 def apply_settings(plan: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan with merged settings (`Settings.data`) applied; neither is changed."""
     changed: dict[str, Any] = copied(plan)
+    settings = with_sections(settings)
     added = _added(settings)
     for section, entries in added.items():
         known = [{key: entry[key] for key in ("id", "module") if key in entry} for entry in entries]

@@ -57,7 +57,7 @@ _DENIES: Final = r"(denied|blocked)_\w+|instruction_filters|live_values|require_
 #: Some are nested keys, such as `safety_overrides.allow`.
 _ALLOWS: Final = (
     r"(^|\.)(pass_env|private_hosts|allowed_commands|safety_overrides\.allow|allowlist|exclude_(events|hooks)"
-    r"|inherit_hooks|enable_web_search|enable_state|prompt_cache_retention|auto_pull|free|price_list"
+    r"|inherit_hooks|enable_web_search|enable_state|prompt_cache_retention|auto_cleanup_days|auto_pull|free|price_list"
     r"|deployment_type)(\.|$)"
 )
 _ALLOW_LISTS: Final = r"allowed_(domains|hosts|(\w+_)?paths)|(exclude|inherit)_tools"
@@ -68,7 +68,11 @@ _EMPTY_ALLOWS_NOTHING: Final = r"allowed_(\w+_)?paths"
 #: Modules that watch or record a session; an invalid config would remove them.
 _OBSERVERS: Final = ("hooks-approval", "hooks-logging")
 #: Protections of single modules.
-_MODULE_SETTINGS: Final = {"hooks-redaction": re.compile(r"rules")}
+_MODULE_SETTINGS: Final = {
+    "hooks-mode": re.compile(r"infrastructure_tools"),
+    "hooks-redaction": re.compile(r"rules"),
+    "tool-mode": re.compile(r"gate_policy"),
+}
 #: Sections whose lists replace earlier ones.
 _REPLACING: Final = ("overrides", "modules", "agents")
 
@@ -104,6 +108,7 @@ def value_uses(
     found += _endpoints([*layers, *of_settings])
     found += _loosened(parts, [*layers, *of_settings], agents)
     found += _left_out_bundles(settings)
+    found += _notifications(settings)
     return list(dict.fromkeys(found))
 
 
@@ -182,6 +187,14 @@ def _left_out_bundles(settings: Settings) -> Iterator[ValueUse]:
     for scope, document, names in _app_bundles(settings):
         if scope in ("project", "local") and not mine.issubset(names):
             yield ValueUse("guard", "bundle.app", document.where("bundle", "app"))
+
+
+def _notifications(settings: Settings) -> Iterator[ValueUse]:
+    """Yield the settings of notifications in the project: they decide who is told what a session does."""
+    for scope, document in settings.documents:
+        config = document.data.get("config") if scope in ("project", "local") else None
+        if isinstance(config, Mapping) and config.get("notifications"):
+            yield ValueUse("endpoint", "config.notifications", document.where("config", "notifications"))
 
 
 def _app_bundles(settings: Settings) -> Iterator[tuple[str, Document, list[str]]]:

@@ -84,7 +84,9 @@ def test_list_has_each_name_once(place: Any) -> None:
     assert listed == {
         "added": "settings",
         "default": "product",
+        "anchors": "product",
         "demo": "product",
+        "foundation": "product",
         "minimal": "product",
         "mine": "project",
         "parallax": "product",

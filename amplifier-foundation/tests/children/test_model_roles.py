@@ -11,7 +11,7 @@ from amplifier_foundation.children.model_roles import ModelRoles, RoutingError, 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.sessions.runtime import SessionRuntime
-from amplifier_foundation.spawn_utils import ProviderPreference
+from amplifier_kit.engine.routing.preference import ProviderPreference
 
 MATRIX = """\
 name: balanced
@@ -34,10 +34,10 @@ def test_general_and_fast_are_always_known(tmp_path: Path) -> None:
     """Without settings the session's own model is for everything, and small models of known families are fast."""
     roles = ModelRoles(_home(tmp_path), None, lambda: {"provider": "mock", "model": "m"})
     assert roles.known_roles == ("general", "fast")
-    assert roles.resolve("general") == [{"provider": "mock", "model": "m"}]
-    assert roles.resolve("fast")[0] == {"provider": "anthropic", "model": "claude-haiku-*"}
-    assert roles.resolve("fast")[-1] == {"provider": "mock", "model": "m"}
-    assert roles.resolve("unheard of") == []
+    assert roles.candidates("general") == [{"provider": "mock", "model": "m"}]
+    assert roles.candidates("fast")[0] == {"provider": "anthropic", "model": "claude-haiku-*"}
+    assert roles.candidates("fast")[-1] == {"provider": "mock", "model": "m"}
+    assert roles.candidates("unheard of") == []
 
 
 def test_a_matrix_says_what_roles_are_and_overrides_say_more(tmp_path: Path) -> None:
@@ -45,23 +45,30 @@ def test_a_matrix_says_what_roles_are_and_overrides_say_more(tmp_path: Path) -> 
     settings = "routing: {matrix: balanced, overrides: {critic: {candidates: [{provider: gemini}]}, general: []}}"
     roles = ModelRoles(_home(tmp_path, settings, balanced=MATRIX), None)
     assert set(roles.known_roles) == {"general", "fast", "critic"}
-    assert roles.resolve("fast") == [{"provider": "openai", "model": "gpt-*-mini", "config": {"effort": "low"}}]
-    assert roles.resolve("critic") == [{"provider": "gemini"}]
-    assert roles.resolve("general") == []
+    assert roles.candidates("fast") == [{"provider": "openai", "model": "gpt-*-mini", "config": {"effort": "low"}}]
+    assert roles.candidates("critic") == [{"provider": "gemini"}]
+    assert roles.candidates("general") == []
+
+
+def test_the_shipped_matrices_are_found_by_name(tmp_path: Path) -> None:
+    """A matrix that the user has not written is the one that comes with the product."""
+    roles = ModelRoles(_home(tmp_path, "routing: {matrix: economy}"), None)
+    assert {"general", "fast", "coding", "critical-ops"} <= set(roles.known_roles)
+    assert roles.candidates("coding")[0] == {"provider": "anthropic", "model": "claude-haiku-*"}
 
 
 def test_what_a_caller_changes_is_its_own(tmp_path: Path) -> None:
     """Every answer is a copy."""
     roles = ModelRoles(_home(tmp_path), None, lambda: {"provider": "mock"})
-    roles.resolve("general")[0]["provider"] = "other"
-    assert roles.resolve("general") == [{"provider": "mock"}]
+    roles.candidates("general")[0]["provider"] = "other"
+    assert roles.candidates("general") == [{"provider": "mock"}]
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
         ("routing: [x]", "routing"),
-        ("routing: {matrix: gone}", r"there is no .*gone\.yaml \(known: balanced\)"),
+        ("routing: {matrix: gone}", r"Matrix 'gone' not found. Available: anthropic, balanced, copilot, "),
         ("routing: {matrix: ../x}", "matrix"),
         ("routing: {matrix: 3}", "matrix"),
         ("routing: {overrides: [x]}", "overrides"),
@@ -85,7 +92,7 @@ def test_a_broken_file_costs_no_session(tmp_path: Path, caplog: pytest.LogCaptur
     """A role is a wish: it is said once that it cannot be looked up, and the roles that are always there remain."""
     roles = ModelRoles(_home(tmp_path, "routing: {matrix: gone}"), None, lambda: {"provider": "mock"})
     with caplog.at_level(logging.WARNING):
-        assert roles.resolve("general") == roles.resolve("general") == [{"provider": "mock"}]
+        assert roles.candidates("general") == roles.candidates("general") == [{"provider": "mock"}]
     assert len(caplog.records) == 1
     assert roles.problem is not None
     assert "gone" in roles.problem
@@ -103,5 +110,5 @@ async def test_every_session_has_the_capability(tmp_path: Path) -> None:
         resolver = runtime.session.coordinator.get_capability("model_role_resolver")
         assert resolver.known_roles == ("general", "fast")
         assert await resolver.resolve("general") == [ProviderPreference("mock", "m")]
-        assert await resolver.resolve(["unheard of", "general"]) == [ProviderPreference("mock", "m")]
-        assert await resolver.resolve([]) == []
+        assert await resolver.resolve(["unheard of", "fast"]) == [ProviderPreference("mock", "m")]
+        assert await resolver.resolve("unheard of") == await resolver.resolve([]) == []

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_foundation.children.errors import AgentUnusableError, SpawnError
-from amplifier_foundation.children.plan import child_plan, visible_agents
+from amplifier_foundation.children.plan import AgentRoster, child_plan, visible_agents
 from amplifier_foundation.children.restrictions import GUARDS
+from amplifier_foundation.merge import copied
 
 PARENT: dict[str, Any] = {
     "session": {
@@ -190,3 +191,13 @@ def _spoil(value: Any) -> None:
         for item in value:
             _spoil(item)
         value.append("spoilt")
+
+
+def test_an_agent_that_a_module_has_changed_in_place_is_returned_as_it_is_now() -> None:
+    """A hook may write preferences into the live definition; otherwise the agent is as its bundle wrote it."""
+    written = {"a": {"instruction": "${KEY}"}, "b": {"instruction": "${KEY}"}}
+    live: dict[str, Any] = {"agents": {"a": {"instruction": "k3y"}, "b": {"instruction": "k3y"}}}
+    roster = AgentRoster({"agents": written}, live, copied(live["agents"]))
+    live["agents"]["a"]["provider_preferences"] = [{"provider": "two"}]
+    assert roster.definition("a") == {"instruction": "k3y", "provider_preferences": [{"provider": "two"}]}
+    assert roster.definition("b") == {"instruction": "${KEY}"}

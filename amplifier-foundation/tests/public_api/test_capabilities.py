@@ -280,3 +280,122 @@ async def test_settings_decide_about_lists_of_roles(app_home: Path, answering: M
         result = await session.coordinator.get_capability("session.spawn")("builder", "Build it.", session)
         assert result["output"] == "From two."
         assert "'unheard of' is unknown" in result["metadata"]["warnings"][0]
+
+
+RECIPES = """
+from amplifier_core import ToolResult
+from amplifier_foundation import ProviderPreference
+from amplifier_foundation.spawn_utils import is_glob_pattern
+
+__amplifier_module_type__ = "tool"
+
+
+class Recipes:
+    name, description = "recipes", "Run steps."
+    input_schema = {"type": "object", "properties": {"agent": {"type": "string"}}}
+
+    def __init__(self, coordinator):
+        self.coordinator = coordinator
+
+    async def execute(self, input):
+        self.coordinator.display_system.show_message("step 1", "info", source="recipe")
+        preference = ProviderPreference(provider="two", model="two-model", config={})
+        result = await self.coordinator.get_capability("session.spawn")(
+            agent_name=input["agent"],
+            instruction="Do step 1.",
+            parent_session=self.coordinator.session,
+            agent_configs=self.coordinator.config.get("agents", {}),
+            sub_session_id=None,
+            orchestrator_config=None,
+            provider_preferences=[preference] if not is_glob_pattern(preference.model) else None,
+            session_metadata={"recipe": "review"},
+            use_subprocess=False,
+        )
+        return ToolResult(output={"status": "completed", "final_output": result["output"]})
+
+
+async def mount(coordinator, config=None):
+    known = coordinator.get_capability("observability.events") or []
+    coordinator.register_capability("observability.events", [*known, "recipe:start"])
+    coordinator.mount_points["tools"]["recipes"] = Recipes(coordinator)
+    return {"name": "tool-recipes", "version": "1"}
+"""
+ROUTING = """
+from amplifier_core import HookResult
+
+__amplifier_module_type__ = "hook"
+
+
+class Resolver:
+    name = "routing"
+    known_roles = ("coding", "general")
+
+    async def resolve(self, role):
+        from amplifier_foundation.spawn_utils import ProviderPreference
+
+        wanted = [role] if isinstance(role, str) else role
+        return [ProviderPreference("two", "two-model")] if "coding" in wanted else []
+
+
+async def mount(coordinator, config=None):
+    resolver = Resolver()
+    coordinator.register_capability("model_role_resolver", resolver)
+
+    async def at_start(event, data):
+        for agent in coordinator.config.get("agents", {}).values():
+            if role := agent.get("model_role"):
+                found = await resolver.resolve(role)
+                agent["provider_preferences"] = [preference.to_dict() for preference in found]
+        return HookResult(action="continue")
+
+    async def list_roles(event, data):
+        roles = "Roles: coding, general"
+        return HookResult(action="inject_context", context_injection=roles, ephemeral=True)
+
+    coordinator.hooks.register("session:start", at_start, priority=5, name="routing")
+    coordinator.hooks.register("provider:request", list_roles, priority=15, name="routing-roles")
+"""
+
+
+def _stand_in(folder: Path, name: str, text: str) -> str:
+    """Write a module as the published ones are written and return its folder."""
+    package = folder / name / f"amplifier_module_{name.replace('-', '_')}"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(text)
+    (folder / name / "pyproject.toml").write_text(f'[project]\nname = "amplifier-module-{name}"\nversion = "1"\n')
+    return str(folder / name)
+
+
+class Shown:
+    """A display system as published apps have one."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, str, str]] = []
+
+    def show_message(self, message: str, level: str, source: str = "hook") -> None:
+        self.messages.append((message, level, source))
+
+
+async def test_a_module_like_the_published_recipes_runs(app_home: Path, answering: Make, tmp_path: Path) -> None:
+    """It imports the foundation when it is loaded, puts its tool into the mount points, and spawns as it does."""
+    tools = [{"module": "tool-recipes", "source": _stand_in(tmp_path, "tool-recipes", RECIPES)}]
+    display = Shown()
+    bundle = answering(providers=PROVIDERS, tools=tools, agents={"explorer": AGENT})
+    async with _session(bundle, display_system=display) as session:
+        tool = session.coordinator.get("tools")["recipes"]
+        result = await tool.execute({"agent": "explorer"})
+        assert result.output == {"status": "completed", "final_output": "From two."}
+    assert ("step 1", "info", "recipe") in display.messages
+
+
+async def test_a_module_like_the_published_routing_decides(app_home: Path, answering: Make, tmp_path: Path) -> None:
+    """What it writes into the agents when the session starts counts for their children; its role list is sent."""
+    hooks = [{"module": "hooks-routing", "source": _stand_in(tmp_path, "hooks-routing", ROUTING)}]
+    agents = {"builder": {**AGENT, "model_role": ["coding", "general"]}, "writer": {**AGENT, "model_role": "general"}}
+    async with _session(answering(providers=PROVIDERS, hooks=hooks, agents=agents)) as session:
+        assert await session.execute("Hello") == "From one."
+        live = session.coordinator.config["agents"]["builder"]
+        assert live["provider_preferences"] == [{"provider": "two", "model": "two-model"}]
+        spawn = session.coordinator.get_capability("session.spawn")
+        assert (await spawn("builder", "Build it.", session))["output"] == "From two."
+        assert (await spawn("writer", "Write it.", session))["output"] == "From one."

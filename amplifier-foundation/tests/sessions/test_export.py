@@ -80,6 +80,25 @@ def test_markdown_is_for_reading(session: SessionSummary, tmp_path: Path) -> Non
     assert SECRET not in text
 
 
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ('{"stdout": "one\\ntwo\\n", "stderr": "", "returncode": 1}', "stdout:\none\ntwo\nreturncode: 1"),
+        ('{"file_path": "a.py", "changed": true, "lines": [1, 2]}', "file_path: a.py\nchanged: true\nlines: [1, 2]"),
+        ("{}", "{}"),
+        ("[1]", "[1]"),
+        ("just text", "just text"),
+    ],
+)
+def test_results_in_markdown_have_lines(session: SessionSummary, tmp_path: Path, result: str, shown: str) -> None:
+    """A result that is a JSON object is shown value by value, its texts as they are; anything else as it is."""
+    message = {"role": "tool", "tool_call_id": "c1", "name": "bash", "content": result}
+    with open(session.folder / "transcript.jsonl", "a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(message)}\n")
+    text = export(session, tmp_path / "out.md").path.read_text(encoding="utf-8")
+    assert f"## Result of bash\n\n```\n{shown}\n```\n" in text
+
+
 def test_an_archive_is_the_folder(session: SessionSummary, tmp_path: Path) -> None:
     """It holds every file byte by byte, shared blobs as copies, and neither locks nor half-written files."""
     blobs = session.place / "root" / "blobs" / "ab"

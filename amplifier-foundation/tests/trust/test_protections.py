@@ -20,9 +20,9 @@ TABLE: dict[str, str] = {
     # It keeps something out, opens something, is a limit of what may be reached, or is about what watches.
     "guard": """
         allowed_commands allowed_domains allowed_paths allowed_read_paths allowed_write_paths allowlist
-        auto_pull blocked_domains denied_commands denied_write_paths deployment_type enable_state enable_web_search
-        exclude_hooks exclude_tools settings.exclude_hooks settings.exclude_tools free instruction_filters
-        live_values pass_env price_list private_hosts prompt_cache_retention require_approval rules
+        auto_cleanup_days auto_pull blocked_domains denied_commands denied_write_paths deployment_type enable_state
+        enable_web_search exclude_hooks exclude_tools settings.exclude_hooks settings.exclude_tools free
+        instruction_filters live_values pass_env price_list private_hosts prompt_cache_retention require_approval rules
         safety_identifier safety_overrides safety_profile sandbox
         hook-shell:claude_settings hook-shell:files hook-shell:hooks hook-shell:max_output hook-shell:on_error
         hook-shell:on_timeout hook-shell:priority hook-shell:timeout hook-shell:working_dir
@@ -30,6 +30,7 @@ TABLE: dict[str, str] = {
         hooks-approval:policy_driven_only hooks-approval:tools hooks-approval:working_dir
         hooks-logging:additional_events hooks-logging:auto_discover hooks-logging:exclude_events
         hooks-logging:priority hooks-logging:session_log_template hooks-logging:strip_raw hooks-logging:verify
+        hooks-mode:infrastructure_tools tool-mode:gate_policy
     """,
     # It decides where keys and prompts are sent, and who one is there.
     "endpoint": """
@@ -38,15 +39,28 @@ TABLE: dict[str, str] = {
     """,
     # It says where something is read or written: not outside the project.
     "path": """
-        chat_template memory_files model_path record record_provider scenario server_log_dir skills skills_dirs
-        transcript_path working_dir
+        chat_template custom_routing_dirs memory_files model_path record record_provider scenario search_paths
+        server_log_dir session_dir skills skills_dirs transcript_path working_dir
     """,
     # Settings add to it what they say, and take nothing away.
     "added to": "tool-filesystem:denied_write_paths",
     # The module asks itself whether the project is trusted.
-    "asked": "tool-mcp:servers",
+    "asked": "tool-mcp:servers hooks-notify-push:server tool-slash-command:commands",
     # Limits of effort and time, the choice of models, and what is shown: a project may have its own.
     "free": """
+        hooks-deprecation:bundle_name hooks-deprecation:deprecations hooks-deprecation:message
+        hooks-deprecation:migration hooks-deprecation:replacement hooks-deprecation:require_evidence
+        hooks-deprecation:severity hooks-deprecation:sunset_date hooks-notify:min_iterations
+        hooks-notify:preview_length hooks-notify:show_device hooks-notify:show_iteration_count
+        hooks-notify:show_preview hooks-notify:show_project hooks-notify:sound hooks-notify:subtitle
+        hooks-notify:suppress_if_focused hooks-notify-push:tags hooks-progress-monitor:read_threshold
+        hooks-progress-monitor:same_file_threshold hooks-progress-monitor:warning_interval
+        hooks-routing:default_matrix hooks-routing:overrides hooks-session-naming:initial_trigger_turn
+        hooks-session-naming:max_description_length hooks-session-naming:max_name_length
+        hooks-session-naming:model_role hooks-session-naming:update_interval_turns hooks-todo-display:max_width
+        hooks-todo-display:mode hooks-todo-display:progress_bar_width hooks-todo-display:show_border
+        hooks-todo-display:show_progress_bar hooks-todo-display:title tool-slash-command:command_timeout
+        tool-slash-command:max_chars
         api api_version autostart background_timeout batch_size call_timeout
         circuit_breaker_cooldown circuit_breaker_threshold
         compact_threshold compaction_notice_enabled compaction_notice_min_level compaction_notice_token_reserve
@@ -88,7 +102,7 @@ KIND = {key: kind for kind, keys in TABLE.items() for key in keys.split()}
 #: Flags and numbers that are named like paths.
 NO_PATHS = (
     *("git_status_enable_path_filtering", "grep.max_file_size", "grep.default_limits.files_with_matches"),
-    "visibility.max_skills_visible",
+    *("visibility.max_skills_visible", "same_file_threshold"),
 )
 SAYS = {
     "decides where credentials and prompts are sent": "endpoint",

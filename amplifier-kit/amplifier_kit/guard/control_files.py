@@ -66,7 +66,7 @@ _COMMON: Final = "commondir"
 _MODULES: Final = "modules"
 
 #: Folders of `.amplifier` and `.claude` whose files are code, or are read as if they were configuration.
-_OF_AMPLIFIER: Final = ("modules", "bundles", "agents", "commands", "skills", "hooks")
+_OF_AMPLIFIER: Final = ("modules", "bundles", "agents", "commands", "modes", "skills", "hooks")
 _OF_CLAUDE: Final = ("hooks", "commands", "agents", "skills")
 
 IN_PROJECT: Final = (
@@ -124,7 +124,8 @@ IN_HOME: Final = (
     *(
         ControlFile(f"{name}/**", Use.POLICY)
         for name in (
-            "agents", "bundles", "cache", "commands", "hooks", "locks", "modules", "projects", "routing", "skills",
+            "agents", "bundles", "cache", "commands", "hooks", "locks", "modes", "modules", "projects", "routing",
+            "skills",
         )
     ),
 )  # fmt: skip

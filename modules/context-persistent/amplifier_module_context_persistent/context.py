@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
@@ -13,15 +15,86 @@ from amplifier_kit.config import Count, Paths, PathText, read_config
 from amplifier_kit.engine.context.base import BaseContext
 from amplifier_kit.engine.context.token_budget import ContextConfig, estimate_all
 from amplifier_kit.guard.control_files import refuse_control_file
-from amplifier_kit.guard.files.configured_file import denied_to_model, project_of
-from amplifier_module_context_persistent.mask import mask_for, masked_count
-from amplifier_module_context_persistent.memory import memory_messages
-from amplifier_module_context_persistent.places import transcript_path, working_dir
-from amplifier_module_context_persistent.transcript import Transcript
+from amplifier_kit.guard.files.configured_file import ConfiguredFile, denied_to_model, project_of
+from amplifier_kit.home import amplifier_home
+from amplifier_module_context_persistent.transcript import Transcript, mask_for, masked_count
 
-__all__ = ["PersistentConfig", "PersistentContextManager"]
+# --- where files are ---
+
+
+_FILE = "context-messages.jsonl"
+
+
+def working_dir(configured: str | None, coordinator: Any) -> Path:
+    """Return the base of relative paths: the configured folder, the session's working directory, or the process's."""
+    given = configured or coordinator.get_capability("session.working_dir")
+    return Path(given).expanduser().absolute() if given else Path.cwd()
+
+
+def transcript_path(configured: str | None, coordinator: Any, base: Path) -> Path:
+    """Return the transcript's path: the configured one, else in the session's folder.
+
+    Raises ValueError for a session without an id.
+    """
+    if configured is not None:
+        return base / Path(configured).expanduser()
+    folder = coordinator.get_capability("session.dir")
+    if folder:
+        return Path(folder) / _FILE
+    session_id: str = coordinator.session_id
+    if not session_id:
+        raise ValueError(
+            "context-persistent: this session has no id, so its transcript has no default path: set transcript_path"
+        )
+    if session_id in (".", "..") or "/" in session_id or os.sep in session_id:
+        raise ValueError(
+            f"context-persistent: session id {session_id!r} cannot be the name of a folder: set transcript_path"
+        )
+    home = coordinator.get_capability("amplifier.home")
+    folder = Path(home).expanduser() if home else amplifier_home()
+    return folder / "projects" / _project(base) / "sessions" / session_id / _FILE
+
+
+def _project(base: Path) -> str:
+    """Name a project by its folder, and by a hash of the whole path, since names repeat."""
+    resolved = base.resolve()
+    return f"{resolved.name}-{sha256(str(resolved).encode()).hexdigest()[:8]}"
+
+
+# --- memory files ---
+
 
 logger = logging.getLogger(__name__)
+
+
+def memory_messages(files: Iterable[str], base: Path, coordinator: Any) -> list[dict[str, Any]]:
+    """Return one system message per file, headed with its name; paths are relative to `base`.
+
+    A file that cannot be read, or that the session's rules keep from the model, is left out with a warning that names
+    it.
+    """
+    messages: list[dict[str, Any]] = []
+    project, denied = project_of(coordinator), denied_to_model(coordinator)
+    for file in files:
+        path = base / Path(file).expanduser()
+        try:
+            text = ConfiguredFile(path, project, denied).read().decode("utf-8-sig", errors="replace")
+        except OSError as error:
+            logger.warning("context-persistent: memory file %s is left out: %s", path, error)
+            continue
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        messages.append(
+            {
+                "role": "system",
+                "content": f"[Context from {path.name}]\n\n{text}",
+                "metadata": {"source": "memory", "path": str(path)},
+            }
+        )
+    return messages
+
+
+# --- the context manager ---
+
 
 Message = dict[str, Any]
 

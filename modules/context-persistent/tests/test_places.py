@@ -8,8 +8,12 @@ import pytest
 
 from amplifier_core.testing import MockCoordinator
 from amplifier_kit.config import read_config
-from amplifier_module_context_persistent.context import PersistentConfig, PersistentContextManager
-from amplifier_module_context_persistent.places import transcript_path, working_dir
+from amplifier_module_context_persistent.context import (
+    PersistentConfig,
+    PersistentContextManager,
+    transcript_path,
+    working_dir,
+)
 
 
 def place(coordinator: Any, **config: Any) -> Path:

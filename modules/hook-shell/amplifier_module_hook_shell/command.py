@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from amplifier_kit.guard.processes.running_command import CommandSpec, StartErro
 from amplifier_kit.guard.processes.running_command import Outcome as Ended
 from amplifier_kit.guard.sandbox.errors import SandboxError
 from amplifier_kit.guard.sandbox.sandbox import Sandbox, SandboxSetup, sandbox_of
+from amplifier_kit.threads import obtain
 from amplifier_module_hook_shell.answer import AnswerError, Outcome, read_answer
 from amplifier_module_hook_shell.hook_files import Hook
 
@@ -36,12 +38,8 @@ class Confinement:
         `note` is the file that it reads, `env_file` the one that it may write. Raises SandboxError when it cannot be
         run in the sandbox, and ValueError for wrong settings.
         """
-        work = asyncio.ensure_future(asyncio.to_thread(self._setup, hook, project, folder, environment, note, env_file))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            work.add_done_callback(_release)
-            raise
+        setup = partial(self._setup, hook, project, folder, environment, note, env_file)
+        return await obtain(setup, SandboxSetup.release)
 
     def _setup(
         self, hook: Hook, project: Path, folder: Path, environment: Mapping[str, str], note: str, env_file: str
@@ -55,11 +53,6 @@ class Confinement:
                 return setup
         untrusted = [*sandbox.writable_roots(), str(folder)]
         return SandboxSetup.none(host_environment(environment, untrusted))
-
-
-def _release(work: asyncio.Future[SandboxSetup]) -> None:
-    if not work.cancelled() and work.exception() is None:
-        work.result().release()
 
 
 # --- command ---

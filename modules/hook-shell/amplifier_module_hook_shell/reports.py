@@ -28,7 +28,7 @@ class Reports:
     def __init__(self, coordinator: Any) -> None:
         self._coordinator = coordinator
 
-    async def opened(self, found: FoundHooks) -> None:
+    async def loaded(self, found: FoundHooks) -> None:
         """Report what of the hooks files does not run, and why."""
         for problem in found.problems:
             error = problem.error[:_TEXT_LIMIT]

@@ -106,7 +106,7 @@ logger = logging.getLogger(__name__)
 CAPABILITY: Final = "hook-shell.library"
 
 
-class Opened(FrozenStruct):
+class LoadedHooks(FrozenStruct):
     """What hooks there are, and what they run in."""
 
     hooks: dict[str, list[Hook]]
@@ -130,21 +130,21 @@ class SessionHooks:
         self._config = config
         self._reports = reports
         self._opening = asyncio.Lock()
-        self._opened: Opened | None = None
+        self._loaded: LoadedHooks | None = None
 
-    async def opened(self) -> Opened:
+    async def loaded(self) -> LoadedHooks:
         """Return the hooks, read and reported once; raises what keeps them from being read."""
         async with self._opening:
-            if self._opened is None:
-                self._opened = await self._open()
-            return self._opened
+            if self._loaded is None:
+                self._loaded = await self._open()
+            return self._loaded
 
     def close(self) -> None:
         """Remove the files of the session's hooks."""
-        if self._opened is not None:
-            self._opened.hook_environment.close()
+        if self._loaded is not None:
+            self._loaded.hook_environment.close()
 
-    async def _open(self) -> Opened:
+    async def _open(self) -> LoadedHooks:
         folder, trust = self._folder(), self._trust()
         parent = await self._of_parent()
         filed: list[Hook] = []
@@ -162,19 +162,19 @@ class SessionHooks:
             home_folder = None if home is None else Path(home)
             found = await asyncio.to_thread(FoundHooks.read, self._settings, folder, home_folder, trust)
             filed, project = found.filed, folder
-        await self._reports.opened(found)
+        await self._reports.loaded(found)
         session_id = str(self._coordinator.session_id)
         hook_environment = HookEnvironment(project, folder, session_id, self._settings.pass_env)
-        return Opened(_by_event([*found.configured, *filed]), hook_environment, filed)
+        return LoadedHooks(_by_event([*found.configured, *filed]), hook_environment, filed)
 
-    async def _of_parent(self) -> Opened | None:
+    async def _of_parent(self) -> LoadedHooks | None:
         """Return the hooks of the session that started this one, None when it has none of ours in this process."""
         parent_id: Any = getattr(self._coordinator, "parent_id", None)
         try:
             session_hooks = get_session(parent_id).coordinator.get_capability(CAPABILITY)
         except (LookupError, TypeError):
             return None
-        return await session_hooks.opened() if isinstance(session_hooks, SessionHooks) else None
+        return await session_hooks.loaded() if isinstance(session_hooks, SessionHooks) else None
 
     def _folder(self) -> Path:
         known = self._coordinator.get_capability("session.working_dir")

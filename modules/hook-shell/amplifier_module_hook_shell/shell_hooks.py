@@ -135,8 +135,8 @@ class ShellHooks:
             self._changed.pop(str(data.get("tool_call_id")), None)
         elif event == PROMPT_COMPLETE:
             self._changed.clear()
-        opened = await self.session_hooks.opened()
-        hooks, hook_environment = opened.of(hook_event), opened.hook_environment
+        loaded = await self.session_hooks.loaded()
+        hooks, hook_environment = loaded.of(hook_event), loaded.hook_environment
         verdict = Verdict(None)
         if hooks:
             facts = facts_of(hook_event, event, data, hook_environment.folder)

@@ -229,7 +229,7 @@ async def test_long_session_memory_is_flat(
             rig.display.shown.clear()
 
     await events(10)
-    opened = len(os.listdir("/proc/self/fd"))
+    loaded = len(os.listdir("/proc/self/fd"))
     tracemalloc.start()
     try:
         await events(5)
@@ -241,6 +241,6 @@ async def test_long_session_memory_is_flat(
     finally:
         tracemalloc.stop()
     assert after - before < 60_000, "the output of one run kept would be more than that"
-    assert len(os.listdir("/proc/self/fd")) <= opened
+    assert len(os.listdir("/proc/self/fd")) <= loaded
     notes = place.glob("amplifier-hook-*.json")
     assert [path for path in notes if "mmmm" in path.read_text(encoding="utf-8", errors="replace")] == []

@@ -29,6 +29,7 @@ from amplifier_kit.guard.processes.running_command import to_end
 from amplifier_kit.guard.sandbox.errors import SandboxError
 from amplifier_kit.guard.sandbox.sandbox import Sandbox, SandboxSetup
 from amplifier_kit.struct import FrozenStruct
+from amplifier_kit.threads import obtain
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ class Git:
         self._user: UserSettings | None = None
         self._logged: set[str] = set()
 
-    async def open(self, directory: str, seconds: float) -> Reading:
+    async def open(self, directory: str, seconds: float) -> OpenRepository:
         """Prepare to read the repository of a folder within a number of seconds; the caller closes the result.
 
         Raises NoRepositoryError, and GitUnavailableError; an unsafe repository is logged once.
@@ -84,23 +85,18 @@ class Git:
             await self._sandbox.ready()
         deadline = asyncio.get_running_loop().time() + seconds
         # In a thread: the folder may be on a share that hangs.
-        work = asyncio.ensure_future(asyncio.to_thread(self._prepare, directory))
         try:
             async with asyncio.timeout_at(deadline):
-                private, setup = await asyncio.shield(work)
+                private, setup = await obtain(lambda: self._prepare(directory), lambda prepared: prepared[0].close())
         except TimeoutError:
-            work.add_done_callback(_discard)
             raise GitUnavailableError(_too_late(seconds)) from None
-        except asyncio.CancelledError:
-            work.add_done_callback(_discard)
-            raise
         except (UnsafeRepositoryError, SandboxError) as error:
             raise GitUnavailableError(self._log_refusal(str(error))) from error
         except GitMissingError as error:
             raise GitUnavailableError("git is not installed") from error
         except OSError as error:
             raise GitUnavailableError(f"cannot read '{directory}': {error.strerror or error}") from error
-        return Reading(private, setup, seconds, deadline)
+        return OpenRepository(private, setup, seconds, deadline)
 
     def _prepare(self, directory: str) -> tuple[PrivateGitDir, SandboxSetup]:
         project = self._sandbox.project if self._sandbox is not None else directory
@@ -131,7 +127,7 @@ class Git:
         return reason
 
 
-class Reading:
+class OpenRepository:
     """One repository; all queries share one deadline."""
 
     def __init__(self, private: PrivateGitDir, setup: SandboxSetup, seconds: float, deadline: float) -> None:
@@ -271,11 +267,6 @@ def _answers(count: int, mark: str, capture: _Capture, failure: str) -> list[Ans
         else:
             answers.append(Answer(None, failure=failure))
     return answers
-
-
-def _discard(work: asyncio.Future[tuple[PrivateGitDir, SandboxSetup]]) -> None:
-    if not work.cancelled() and work.exception() is None:
-        work.result()[0].close()
 
 
 def _too_late(seconds: float) -> str:

@@ -12,7 +12,7 @@ import os
 import re
 from typing import Final
 
-from amplifier_module_hooks_status_context.command import Reading
+from amplifier_module_hooks_status_context.command import OpenRepository
 from amplifier_module_hooks_status_context.status import Change, Status
 
 #: The most files that are checked, and the most bytes of their names together.
@@ -26,12 +26,12 @@ _ENTRY: Final = (
 )
 
 
-async def drop_unchanged(status: Status, reading: Reading) -> None:
+async def drop_unchanged(status: Status, opened: OpenRepository) -> None:
     """Remove files from the changes that only look changed because their filter was not run."""
-    paths = _candidates(status.changes, reading.root)
+    paths = _candidates(status.changes, opened.root)
     if not paths:
         return
-    attributes, index = await reading.ask(
+    attributes, index = await opened.ask(
         ("check-attr", "-z", "filter", "--", *paths), ("--literal-pathspecs", "ls-files", "--debug", "-z", "--", *paths)
     )
     if not (attributes.is_usable and index.is_usable):
@@ -41,7 +41,7 @@ async def drop_unchanged(status: Status, reading: Reading) -> None:
     same = {
         os.fsdecode(path)
         for path, *recorded in re.findall(_ENTRY, index.output)
-        if path in filtered and _is_same(os.path.join(os.fsencode(reading.root), path), tuple(map(int, recorded)))
+        if path in filtered and _is_same(os.path.join(os.fsencode(opened.root), path), tuple(map(int, recorded)))
     }
     status.changes[:] = [
         change._replace(code=f"{change.code[0]} ") if change.path in same and change.code[1:] == "M" else change

@@ -9,7 +9,7 @@ from amplifier_module_hooks_status_context.command import (
     Git,
     GitUnavailableError,
     NoRepositoryError,
-    Reading,
+    OpenRepository,
 )
 from amplifier_module_hooks_status_context.config import StatusConfig
 from amplifier_module_hooks_status_context.git_filters import drop_unchanged
@@ -26,18 +26,18 @@ _DETACHED: Final = 1
 async def repository_lines(directory: str, settings: StatusConfig, git: Git | None = None) -> list[str]:
     """Describe the repository of `directory`, or return one line with the reason why git is not available."""
     try:
-        reading = await (git or Git()).open(directory, settings.git_timeout)
+        opened = await (git or Git()).open(directory, settings.git_timeout)
     except NoRepositoryError:
         return ["Git: this folder is not in a repository"]
     except GitUnavailableError as error:
         return [f"Git: not available ({one_line(str(error))})"]
     try:
-        return await _describe(reading, settings)
+        return await _describe(opened, settings)
     finally:
-        reading.close()
+        opened.close()
 
 
-async def _describe(reading: Reading, settings: StatusConfig) -> list[str]:
+async def _describe(opened: OpenRepository, settings: StatusConfig) -> list[str]:
     questions: dict[str, tuple[str, ...]] = {"head": ("symbolic-ref", "--quiet", "--short", "HEAD")}
     if settings.git_include_main_branch:
         questions["references"] = ("for-each-ref", "--format=%(refname) %(symref)", _REMOTE_HEAD, *_USUAL_NAMES)
@@ -50,7 +50,7 @@ async def _describe(reading: Reading, settings: StatusConfig) -> list[str]:
         # Looking into submodules could start programs of theirs.
         options = ("--ignore-submodules=dirty", f"--untracked-files={untracked}")
         questions["status"] = ("status", "--porcelain=v2", "--branch", "-z", *options)
-    answers = dict(zip(questions, await reading.ask(*questions.values()), strict=True))
+    answers = dict(zip(questions, await opened.ask(*questions.values()), strict=True))
     head = answers["head"]
     if not head.is_usable and head.code != _DETACHED:
         return [f"Git: not available ({one_line(head.failure or 'no reason given')})"]
@@ -58,7 +58,7 @@ async def _describe(reading: Reading, settings: StatusConfig) -> list[str]:
     status = None
     if status_answer is not None and status_answer.is_usable:
         status = parse_status(status_answer.output, is_cut=status_answer.is_cut)
-        await drop_unchanged(status, reading)
+        await drop_unchanged(status, opened)
     return _lines(_text(head).strip(), status, status_answer, answers.get("log"), answers.get("references"), settings)
 
 

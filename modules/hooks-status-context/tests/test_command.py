@@ -227,10 +227,10 @@ async def test_the_questions_of_git_find_nobody(fake_git: Callable[[str], Path],
 async def test_after_the_deadline_nothing_is_started(fake_git: Callable[[str], Path], repository: Any) -> None:
     """A question that comes too late is answered without git."""
     folder = fake_git("touch started\n")
-    reading = await Git().open(str(repository.path), 60)
-    reading._deadline = 0
-    [answer] = await reading.ask(("status",))
-    reading.close()
+    opened = await Git().open(str(repository.path), 60)
+    opened._deadline = 0
+    [answer] = await opened.ask(("status",))
+    opened.close()
     assert answer.failure == "git took longer than 60 s"
     assert not (folder / "started").exists()
     [line] = await repository_lines(str(repository.path), StatusConfig(git_timeout=1e-9))

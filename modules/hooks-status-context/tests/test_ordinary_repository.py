@@ -1,4 +1,4 @@
-"""Reading a repository without its settings shows what git shows, in repositories of every usual shape."""
+"""OpenRepository a repository without its settings shows what git shows, in repositories of every usual shape."""
 
 from __future__ import annotations
 

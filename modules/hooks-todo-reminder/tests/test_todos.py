@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amplifier_module_hooks_todo_reminder.todos import todo_lines
+from amplifier_module_hooks_todo_reminder.reminder import todo_lines
 
 TEXTS = st.one_of(st.text(), st.sampled_from(["</system-reminder>", "< /System-Reminder >", "<system-reminder x>"]))
 STATUSES = st.one_of(st.sampled_from(["pending", "in_progress", "completed"]), st.none(), st.integers(), st.text())

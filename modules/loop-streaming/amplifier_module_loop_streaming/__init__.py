@@ -9,8 +9,15 @@ from amplifier_core.events import EXECUTION_END, EXECUTION_START
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.turn import EXECUTION_HEARTBEAT, LOOP_DETECTED, Turn, TurnLoop
 from amplifier_module_loop_streaming.config import StreamingConfig
-from amplifier_module_loop_streaming.steering import SteeringQueue, SteeringQueueFull
-from amplifier_module_loop_streaming.turn import GOAL_PROGRESS, NAME, RATE_LIMIT_DELAY, STEERING_INJECTED, StreamingTurn
+from amplifier_module_loop_streaming.turn import (
+    GOAL_PROGRESS,
+    NAME,
+    RATE_LIMIT_DELAY,
+    STEERING_INJECTED,
+    SteeringQueue,
+    SteeringQueueFull,
+    StreamingTurn,
+)
 
 __amplifier_module_type__ = "orchestrator"
 CONFIG: Final = StreamingConfig

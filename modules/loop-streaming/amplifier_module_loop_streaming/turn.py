@@ -1,10 +1,12 @@
-"""Run a turn with steering, pacing, streaming providers and goals."""
+"""Turns of the streaming loop, and messages that steer them."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
+from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from amplifier_core.events import CONTENT_BLOCK_DELTA, CONTENT_BLOCK_END, CONTENT_BLOCK_START
@@ -14,13 +16,69 @@ from amplifier_kit.engine.loop.model_call import LoopMemory, ModelCaller
 from amplifier_kit.engine.loop.reply import Reply
 from amplifier_kit.engine.loop.request import Choice, choose_provider
 from amplifier_kit.engine.loop.turn import Outcome, Turn
+from amplifier_kit.struct import FrozenStruct
 from amplifier_module_loop_streaming.config import StreamingConfig
-from amplifier_module_loop_streaming.steering import SteeringQueue
 
 if TYPE_CHECKING:
     from amplifier_module_loop_streaming.goal import GoalLoop
 
-__all__ = ["GOAL_PROGRESS", "NAME", "RATE_LIMIT_DELAY", "STEERING_INJECTED", "StreamingTurn", "tokens"]
+# --- steering ---
+
+
+LIMIT: Final = 100
+
+
+class SteeringQueueFull(RuntimeError):
+    """The queue is full until the next model call."""
+
+
+class Steer(FrozenStruct):
+    """One queued message."""
+
+    content: str
+    metadata: dict[str, Any]
+
+
+class SteeringQueue:
+    """A first-in, first-out queue. Calling it adds a message; it is the capability `session.steer`."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._queue: deque[Steer] = deque()
+
+    def __call__(self, content: str, metadata: Mapping[str, Any] | None = None) -> int:
+        """Queue a message for the next model call; return how many are queued.
+
+        Raises ValueError for anything but a text that is not blank, SteeringQueueFull when the queue is full.
+        """
+        if not isinstance(content, str) or not content.strip():
+            raise ValueError(f"session.steer: content must be a text that is not blank, got {content!r}")
+        if len(self._queue) >= self._limit:
+            raise SteeringQueueFull(
+                f"session.steer: {self._limit} messages are queued already; try again after the next step"
+            )
+        self._queue.append(Steer(content, dict(metadata or {})))
+        return len(self._queue)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Return the queued messages, oldest first."""
+        return tuple(steer.content for steer in self._queue)
+
+    def take(self) -> Steer | None:
+        """Remove and return the oldest message, None when the queue is empty."""
+        return self._queue.popleft() if self._queue else None
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        self._queue.clear()
+
+
+# --- turns ---
+
 
 NAME: Final = "loop-streaming"
 STEERING_INJECTED: Final = "orchestrator:steering_injected"

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import secrets
-import signal
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from weakref import WeakKeyDictionary
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
 from amplifier_kit.guard.processes.launch import PIPE, make_socket_folder, open_process
 from amplifier_kit.guard.processes.programs import command_environment
+from amplifier_kit.guard.processes.running_command import signal_name
 from amplifier_kit.llm.client import http_client
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def _failure(load: Load, code: int, said: IO[bytes]) -> Exception:
     errors = errors or [line.partition(" E ")[2] for line in lines if " E " in line] or lines[-1:]
     reason = " ".join(errors[0].split())[:_SHOWN] if errors else ""
     if code < 0:
-        name = signal.Signals(-code).name if -code in signal.Signals.__members__.values() else str(-code)
+        name = signal_name(-code)
         return ProviderUnavailableError(
             f"the process that loads {load.model} was ended by {name}{': ' + reason if reason else ''}: memory may be "
             "too small; use a smaller model or a smaller `context_window`",

@@ -54,7 +54,13 @@ I look what is there.
 {end}
 The result comes in <tool_response>. Go on with the next step until the task is done."""
 
-_REPEATED: Final = "(This was the same call as the one before. Do something else now.)"
+#: What a small model is told behind a result: left alone it reads the same files in turn, or stops after a failure.
+_REPEATED: Final = "(You have this already. Now change the wrong line of the code with edit_file.)"
+_FAILED: Final = (
+    "(This failed: the task is not done. Say which line of the code is wrong, then change it with edit_file.)"
+)
+
+_EDIT: Final = "edit_file"
 
 Message = dict[str, str]
 
@@ -75,18 +81,41 @@ def messages_of(
             said[-1]["content"] += f"\n\n{text}"
         else:
             said.append({"role": role, "content": text})
-    if lean and said and repeats_call(conversation):
-        said[-1]["content"] += f"\n\n{_REPEATED}"
+    if lean and (hint := _hint(conversation)):
+        said[-1]["content"] += f"\n\n{hint}"
     if said and said[0]["role"] == "assistant":
         said.insert(0, {"role": "user", "content": _EMPTY})
     system = _system(conversation, tools, lean=lean, style=style)
     return [{"role": "system", "content": system}, *said] if system else said
 
 
+def _hint(conversation: Conversation) -> str:
+    """Return what to say behind the results of a call that was made before, or of a command that failed."""
+    newest = next((turn.parts for turn in reversed(conversation.turns) if not _is_reminder(turn)), ())
+    results = [part for part in newest if isinstance(part, Result)]
+    if not results:
+        return ""
+    return _REPEATED if repeats_call(conversation) else _FAILED if _is_failure(results[-1]) else ""
+
+
 def repeats_call(conversation: Conversation) -> bool:
-    """Return whether the newest call is the same as the one before it."""
-    calls = [part for turn in conversation.turns for part in turn.parts if isinstance(part, Call)][-2:]
-    return len(calls) == 2 and (calls[0].name, calls[0].arguments) == (calls[1].name, calls[1].arguments)
+    """Return whether the newest call was made before, and nothing was changed since then."""
+    calls = [part for turn in conversation.turns for part in turn.parts if isinstance(part, Call)]
+    for earlier in calls[-2::-1]:
+        if (earlier.name, earlier.arguments) == (calls[-1].name, calls[-1].arguments):
+            return True
+        if earlier.name == _EDIT:
+            return False
+    return False
+
+
+def _is_failure(result: Result) -> bool:
+    """Return whether a result is that of a command which failed."""
+    try:
+        found = json.loads(_REMINDERS.sub("", result.text))
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("returncode") not in (0, None)
 
 
 def _system(conversation: Conversation, tools: Sequence[ToolSpec], *, lean: bool, style: CallStyle) -> str:

@@ -238,18 +238,30 @@ def test_the_handful_of_tools(pretended: Path) -> None:
     assert (body["temperature"], body["top_p"]) == (0.0, 0.9)
 
 
+def _called(*calls: tuple[str, dict[str, str]]) -> dict[str, Any]:
+    """Return what is sent after these calls, all of which were answered."""
+    request = ask("Fix it.").model_copy(update={"tools": session_tools()})
+    for number, (name, given) in enumerate(calls):
+        call = {"type": "tool_call", "id": f"c{number}", "name": name, "input": given}
+        request.messages.append(Message(role="assistant", content=[call]))
+        request.messages.append(Message(role="tool", tool_call_id=f"c{number}", content="no"))
+    body: dict[str, Any] = sent(LocalProvider(CODER_CONFIG), request)
+    return body
+
+
 def test_a_repeated_call_is_not_made_for_ever(pretended: Path) -> None:
-    """A model that makes the same call twice is told so, and gets another temperature."""
-    read = {"type": "tool_call", "id": "c", "name": "read_file", "input": {"file_path": "a.py"}}
-    listed = {**read, "name": "glob", "input": {"pattern": "*"}}
-    for second, temperature in ((read, 0.7), (listed, 0.0)):
-        request = ask("Fix it.").model_copy(update={"tools": session_tools()})
-        for call_id, call in (("c1", read), ("c2", second)):
-            request.messages.append(Message(role="assistant", content=[{**call, "id": call_id}]))
-            request.messages.append(Message(role="tool", tool_call_id=call_id, content="no"))
-        body = sent(LocalProvider(CODER_CONFIG), request)
-        assert body["temperature"] == temperature
-        assert ("the same call" in body["messages"][-1]["content"]) == (second is read)
+    """A model that makes a call again, although nothing was changed, is told so and gets another temperature."""
+    read, test = ("read_file", {"file_path": "a.py"}), ("read_file", {"file_path": "test_a.py"})
+    edit = ("edit_file", {"file_path": "a.py", "old_string": "1", "new_string": "2"})
+    for calls, is_repeated in (
+        ((read, read), True),
+        ((read, test, read), True),
+        ((read, test), False),
+        ((read, edit, read), False),
+    ):
+        body = _called(*calls)
+        assert body["temperature"] == (0.7 if is_repeated else 0.0)
+        assert ("You have this already" in body["messages"][-1]["content"]) == is_repeated
 
 
 RESULTS = {
@@ -270,7 +282,8 @@ def test_results_in_a_lean_prompt(pretended: Path, result: str, shown: str) -> N
     request.messages.append(Message(role="assistant", content=[call]))
     request.messages.append(Message(role="tool", tool_call_id="c1", content=result))
     newest = sent(LocalProvider(CODER_CONFIG), request)["messages"][-1]["content"]
-    assert newest == f"<tool_response>\n{shown}\n</tool_response>"
+    assert newest.partition("\n\n(")[0] == f"<tool_response>\n{shown}\n</tool_response>"
+    assert ("This failed" in newest) == ('"returncode": 1' in result)
     whole = sent(LocalProvider({"model_path": "/m/x.gguf"}), request)["messages"][-1]["content"]
     assert whole == f"<tool_response>\n{result}\n</tool_response>"
 

@@ -20,8 +20,7 @@ from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer
 from amplifier_kit.llm.structured_output import Mode
 from amplifier_module_provider_ollama.config import OllamaConfig, host_of
-from amplifier_module_provider_ollama.request import build_payload
-from amplifier_module_provider_ollama.response import OllamaError, read_lines
+from amplifier_module_provider_ollama.messages import OllamaError, build_payload, read_lines
 
 logger = logging.getLogger(__name__)
 

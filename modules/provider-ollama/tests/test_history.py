@@ -10,7 +10,7 @@ from hypothesis import given
 
 from amplifier_core import Message
 from amplifier_kit.llm.request import read_conversation
-from amplifier_module_provider_ollama.request import messages_of
+from amplifier_module_provider_ollama.messages import messages_of
 from amplifier_testing.llm.histories import History, any_history, growing_history
 
 BLOCKS: History = [

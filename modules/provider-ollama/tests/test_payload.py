@@ -11,7 +11,7 @@ from amplifier_kit.config import read_config
 from amplifier_kit.llm.request import LLMCall, read_conversation
 from amplifier_kit.llm.structured_output import Shape
 from amplifier_module_provider_ollama.config import OllamaConfig, host_of
-from amplifier_module_provider_ollama.request import build_payload
+from amplifier_module_provider_ollama.messages import build_payload
 from amplifier_testing.llm.rig import ask
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}

@@ -40,13 +40,31 @@ class OpenAIProvider(ResponsesProvider):
     config_model = OpenAIConfig
     settings: OpenAIConfig
 
-    def __init__(self, config: Mapping[str, Any], coordinator: Any = None, *, api_key: str) -> None:
-        """Read the config; raises ConfigError, which names each wrong value."""
+    def __init__(
+        self,
+        config: Mapping[str, Any] | str | None = None,
+        coordinator: Any = None,
+        *more: Any,
+        api_key: str | None = None,
+        client: Any = None,
+    ) -> None:
+        """Read the config; raises ConfigError, which names each wrong value.
+
+        Subclasses of the published class may give `api_key, config, coordinator` in this order, and an SDK `client` of
+        their own, which is used as it is.
+        """
+        if isinstance(config, str) or more or (config is None and isinstance(coordinator, Mapping)):
+            api_key = config if isinstance(config, str) else api_key
+            config, coordinator = coordinator, next(iter(more), None)
+        config = config if isinstance(config, Mapping) else {}
         base_url = env_or_config(config, "base_url", ("OPENAI_BASE_URL",)) or _BASE_URL
-        super().__init__(config, coordinator, api_key=api_key, base_url=base_url)
+        super().__init__(config, coordinator, api_key=api_key or "", base_url=base_url)
+        self._own_client = client
 
     async def connect(self) -> Any:
-        """Return an SDK client that does not retry by itself."""
+        """Return an SDK client that does not retry by itself, or the one that a subclass gave."""
+        if self._own_client is not None:
+            return self._own_client
         openai = await import_in_thread("openai")
         assert self.base_url is not None
         http = await http_client(self.base_url, timeout=self.settings.timeout, idle=self.settings.stream_idle_timeout)

@@ -8,9 +8,8 @@ from typing import Any
 from amplifier_kit.llm.client import NO_KEY
 from amplifier_kit.llm.config import env_or_config
 from amplifier_kit.llm.provider import LLMProvider, mount_provider
-from amplifier_module_provider_vllm.chat import VLLMChatProvider
 from amplifier_module_provider_vllm.config import KEY_NAMES, URL_NAMES, VLLMConfig
-from amplifier_module_provider_vllm.provider import VLLMProvider
+from amplifier_module_provider_vllm.provider import VLLMChatProvider, VLLMProvider
 
 __all__ = ["CONFIG", "VLLMChatProvider", "VLLMProvider", "mount"]
 

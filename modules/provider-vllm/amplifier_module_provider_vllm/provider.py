@@ -1,4 +1,4 @@
-"""The provider for vLLM's Responses API."""
+"""The provider for vLLM: the Responses API, or chat completions, and what chat templates need."""
 
 from __future__ import annotations
 
@@ -8,18 +8,61 @@ from typing import Any, ClassVar, Final
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import LLMError, NotFoundError
-from amplifier_kit.llm.chat.provider import describe_model, is_chat_model
+from amplifier_kit.llm.chat.provider import CHAT, ChatProvider, describe_model, is_chat_model
 from amplifier_kit.llm.client import list_server_models, server_client, server_url
 from amplifier_kit.llm.errors import OPENAI, WarmingUpError, Wire, read_failure
 from amplifier_kit.llm.provider import key_field, model_field, url_field
-from amplifier_kit.llm.request import LLMCall
+from amplifier_kit.llm.request import Conversation, Image, LLMCall, Result, Text, Turn, instruction_text
 from amplifier_kit.llm.response import Answer
 from amplifier_kit.llm.responses.models import Abilities
 from amplifier_kit.llm.responses.provider import ResponsesProvider
 from amplifier_kit.llm.responses.response import ResponseReader
 from amplifier_kit.llm.structured_output import Mode
 from amplifier_module_provider_vllm.config import DEFAULT_MODEL, KEY_NAMES, URL_NAMES, VLLMConfig
-from amplifier_module_provider_vllm.plain import plain_items, plain_turns
+
+# --- chat templates ---
+
+
+def plain_turns(conversation: Conversation, *, keeps_roles: bool) -> Conversation:
+    """Return a conversation with images in user turns, and late instructions as well, unless `keeps_roles`."""
+    turns: list[Turn] = []
+    images: list[Text | Image] = []
+    for turn in conversation.turns:
+        if turn.role == "tool":
+            turns.append(_without_images(turn, images))
+            continue
+        if images:
+            turns.append(Turn("user", tuple(images)))
+            images = []
+        if not keeps_roles and turn.role in ("system", "developer"):
+            turn = Turn("user", (Text(instruction_text(turn)),))
+        turns.append(turn)
+    if images:
+        turns.append(Turn("user", tuple(images)))
+    return replace(conversation, turns=tuple(turns))
+
+
+def plain_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items with assistant messages of other services as plain text, as vLLM requires without an id."""
+    return [
+        {**item, "content": "".join(part.get("text", "") for part in item["content"])}
+        if item.get("role") == "assistant" and "id" not in item
+        else item
+        for item in items
+    ]
+
+
+def _without_images(turn: Turn, images: list[Text | Image]) -> Turn:
+    parts = []
+    for part in turn.parts:
+        if isinstance(part, Result) and part.images:
+            images += [Text(f"Images from {part.name or 'the tool'}:"), *part.images]
+            part = part._replace(parts=tuple(inner for inner in part.parts if isinstance(inner, Text)))
+        parts.append(part)
+    return replace(turn, parts=tuple(parts))
+
+
+# --- the Responses API ---
 
 #: Limits of models, unless the server or the config has others.
 CONTEXT_WINDOW: Final = 128_000
@@ -139,3 +182,33 @@ def wizard_fields() -> list[ConfigField]:
         key_field("Key of the server, if it needs one", KEY_NAMES[0], required=False),
         model_field(DEFAULT_MODEL),
     ]
+
+
+# --- chat completions ---
+
+
+class VLLMChatProvider(ChatProvider):
+    """Answer through the chat completions of a vLLM server."""
+
+    id = "vllm"
+    display_name = "vLLM"
+    # Reasoning of other servers, and of this one's Responses API, cannot be sent back here.
+    wire: ClassVar[Wire] = CHAT._replace(name="vllm-chat")
+    prefix: ClassVar[str] = "vllm"
+    key_names = KEY_NAMES
+    config_model = VLLMConfig
+    settings: VLLMConfig
+    context_window = CONTEXT_WINDOW
+    max_output_tokens = MAX_OUTPUT_TOKENS
+
+    def __init__(
+        self, config: Mapping[str, Any], coordinator: Any = None, *, base_url: str, api_key: str | None = None
+    ) -> None:
+        """Read the config; raises ConfigError, which names each wrong value."""
+        super().__init__(config, coordinator, base_url=base_url, api_key=api_key)
+        effort = self.settings.reasoning_effort or self.settings.reasoning.get("effort")
+        self.settings = self.settings.model_copy(update={"reasoning_effort": effort})
+
+    def config_fields(self) -> list[ConfigField]:
+        """Return the fields that a setup wizard asks for."""
+        return wizard_fields()

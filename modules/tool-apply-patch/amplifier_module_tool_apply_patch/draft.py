@@ -10,11 +10,7 @@ from amplifier_kit.guard.files.changes import Change, check_writable
 from amplifier_kit.guard.files.place import FileError, Place, Roots, discloses, read_content
 from amplifier_kit.guard.files.text import Text, TextFormat, decode, encode
 from amplifier_kit.struct import FrozenStruct, Struct
-from amplifier_module_tool_apply_patch.current import Current
-from amplifier_module_tool_apply_patch.hunks import patched
-from amplifier_module_tool_apply_patch.patch import Kind, Operation
-
-__all__ = ["Draft", "Effect", "Note", "Step"]
+from amplifier_module_tool_apply_patch.patch import CurrentContent, Kind, Operation, patched
 
 
 class Step(FrozenStruct):
@@ -164,7 +160,7 @@ def _exists(file: _File) -> FileError:
         text = decode(file.data or b"", file.place.named).text
     except FileError:
         text = "(binary)"
-    error = Current(file.place.named, text.splitlines()).exists()
+    error = CurrentContent(file.place.named, text.splitlines()).exists()
     error.disclosed_path = file.place.path
     error.without_content = f"{file.place.named} exists already; update it instead"
     return error

@@ -1,4 +1,4 @@
-"""Read patches: the V4A envelope over several files, or the diff of a single one."""
+"""Read patches, and put their hunks into texts; lines that are context stay exactly as they are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.guard.files.text import LineMatch, Text, find_lines, nearest_line
 from amplifier_kit.struct import FrozenStruct
-
-__all__ = ["Hunk", "Operation", "parse_diff", "parse_patch"]
 
 Kind = Literal["create_file", "update_file", "delete_file"]
 Sign = Literal[" ", "+", "-"]
@@ -147,7 +146,7 @@ def _created(path: str, body: Sequence[tuple[int, str]]) -> Operation:
     return Operation("create_file", path, lines=tuple(text[1:] for text in plain), ends_open=ends_open)
 
 
-class _Begun:
+class _HunkBuilder:
     """A hunk that is being read."""
 
     def __init__(self, line: int) -> None:
@@ -170,46 +169,221 @@ class _Begun:
 
 def _hunks(body: Sequence[tuple[int, str]]) -> list[Hunk]:
     hunks: list[Hunk] = []
-    begun: _Begun | None = None
+    builder: _HunkBuilder | None = None
     for number, line in body:
         if line.startswith("@@") and (line[2:3] in ("", " ")):
-            if begun is None or begun.lines:
-                hunks += [begun.finished()] if begun is not None else []
-                begun = _Begun(number)
+            if builder is None or builder.lines:
+                hunks += [builder.finished()] if builder is not None else []
+                builder = _HunkBuilder(number)
             is_numbered = re.match(_UNIFIED, line) is not None
-            begun.is_numbered = begun.is_numbered or is_numbered
+            builder.is_numbered = builder.is_numbered or is_numbered
             anchor = "" if is_numbered else line[3:]
-            begun.anchors += [anchor] if anchor.strip() else []
+            builder.anchors += [anchor] if anchor.strip() else []
             continue
-        begun = begun or _Begun(number)
-        _take(begun, number, line)
-    if begun is not None and (begun.lines or begun.anchors):
-        if not begun.lines:
-            raise _wrong(f"line {begun.line}: '@@' is followed by no lines")
-        hunks.append(begun.finished())
+        builder = builder or _HunkBuilder(number)
+        _take(builder, number, line)
+    if builder is not None and (builder.lines or builder.anchors):
+        if not builder.lines:
+            raise _wrong(f"line {builder.line}: '@@' is followed by no lines")
+        hunks.append(builder.finished())
     return hunks
 
 
-def _take(begun: _Begun, number: int, line: str) -> None:
+def _take(builder: _HunkBuilder, number: int, line: str) -> None:
     if line.strip() == _END_OF_FILE:
-        begun.is_at_end = True
+        builder.is_at_end = True
     elif line.startswith("\\ "):
         # "\ No newline at end of file" speaks of the line before it.
-        begun.ends_open = not (begun.lines and begun.lines[-1][0] == "-")
+        builder.ends_open = not (builder.lines and builder.lines[-1][0] == "-")
     elif not line:
-        begun.lines.append((" ", ""))
-        begun.blanks += 1
+        builder.lines.append((" ", ""))
+        builder.blanks += 1
         return
     elif line[0] == " ":
-        begun.lines.append((" ", line[1:]))
+        builder.lines.append((" ", line[1:]))
     elif line[0] == "+":
-        begun.lines.append(("+", line[1:]))
+        builder.lines.append(("+", line[1:]))
     elif line[0] == "-":
-        begun.lines.append(("-", line[1:]))
+        builder.lines.append(("-", line[1:]))
     else:
         raise _wrong(f"line {number}: must begin with ' ', '+', '-' or '@@', got {line!r}")
-    begun.blanks = 0
+    builder.blanks = 0
 
 
 def _wrong(reason: str) -> FileError:
     return FileError("invalid_patch", f"invalid patch: {reason}")
+
+
+# --- messages about files ---
+
+
+#: Lines of a file that a message shows.
+MOST_LINES: Final = 200
+_LONGEST: Final = 500
+
+
+class CurrentContent:
+    """The content of a file, for messages."""
+
+    def __init__(self, name: str, lines: Sequence[str]) -> None:
+        self.name = name
+        self._lines = lines
+
+    def mismatch(self, reason: str, wanted: Sequence[str]) -> FileError:
+        """Return the error of a hunk that does not fit, with the lines around where it may have been meant."""
+        return FileError("context_mismatch", f"{self.name}: {reason}. {self.excerpt(wanted)}")
+
+    def exists(self) -> FileError:
+        """Return the error for a file that was to be new."""
+        return FileError("already_exists", f"{self.name} exists already; update it instead. {self.excerpt([])}")
+
+    def excerpt(self, wanted: Sequence[str]) -> str:
+        """Return the file, or the part of it that matters, with a line that says which."""
+        total = len(self._lines)
+        if not total:
+            return "It is empty."
+        at = nearest_line(self._lines, wanted) or 0
+        first = max(0, min(at - MOST_LINES // 2, total - MOST_LINES))
+        part = self._lines[first : first + MOST_LINES]
+        which = (
+            "It holds now:" if len(part) == total else f"Lines {first + 1} to {first + len(part)} of {total} are now:"
+        )
+        return "\n".join([which, *(line[:_LONGEST] for line in part)])
+
+
+# --- hunks ---
+
+
+class Patched(FrozenStruct):
+    """The new text, and what was not quite as the patch said."""
+
+    text: str
+    notes: list[str]
+
+
+class _Edit(FrozenStruct):
+    """Lines from `start` to `end` become `lines`; the index of a line says that it stays."""
+
+    start: int
+    end: int
+    lines: list[int | str]
+
+
+def patched(source: Text, name: str, hunks: Sequence[Hunk]) -> Patched:
+    """Return the text with all hunks in it; raises FileError with the current content when one does not fit."""
+    file = _File(source)
+    current = CurrentContent(name, file.lines)
+    edits: list[_Edit] = []
+    notes: list[str] = []
+    cursor = 0
+    for hunk in hunks:
+        edit, note = _placed(file.lines, hunk, cursor, current)
+        notes += [note] if note else []
+        edits.append(edit)
+        cursor = edit.end
+    ends_open = next((hunk.ends_open for hunk in reversed(hunks) if hunk.ends_open is not None), None)
+    return Patched(file.with_edits(edits, ends_open), notes)
+
+
+class _File:
+    """The lines of a text, and what ends each of them."""
+
+    def __init__(self, source: Text) -> None:
+        self.newline = source.format.newline
+        pieces = source.text.split("\r" if self.newline == "\r" else "\n")
+        self.ends_open = pieces[-1] != ""
+        if not self.ends_open:
+            pieces.pop()
+        self.lines: list[str] = []
+        self.ends: list[str] = []
+        for number, piece in enumerate(pieces, 1):
+            # A carriage return at the very end, with no line feed behind it, is a character of the last line.
+            has_end = number < len(pieces) or not self.ends_open
+            is_windows = has_end and self.newline != "\r" and piece.endswith("\r")
+            self.lines.append(piece[:-1] if is_windows else piece)
+            self.ends.append("\r\n" if is_windows else "\r" if self.newline == "\r" else "\n")
+        if self.ends_open and self.ends:
+            self.ends[-1] = self.newline
+
+    def with_edits(self, edits: Sequence[_Edit], ends_open: bool | None) -> str:
+        result: list[tuple[str, str]] = []
+        position = 0
+        for edit in edits:
+            result += self._kept(position, edit.start)
+            end = self.ends[edit.start] if edit.start < len(self.ends) else self.newline
+            for line in edit.lines:
+                result.append((self.lines[line], self.ends[line]) if isinstance(line, int) else (line, end))
+            position = edit.end
+        result += self._kept(position, len(self.lines))
+        is_open = self.ends_open if ends_open is None else ends_open
+        if is_open and self.lines and result:
+            result[-1] = (result[-1][0], "")
+        return "".join(line + end for line, end in result)
+
+    def _kept(self, start: int, end: int) -> list[tuple[str, str]]:
+        return list(zip(self.lines[start:end], self.ends[start:end], strict=True))
+
+
+def _placed(lines: Sequence[str], hunk: Hunk, cursor: int, current: CurrentContent) -> tuple[_Edit, str]:
+    anchored = _after_anchors(lines, hunk, cursor, current)
+    if not hunk.old:
+        if hunk.is_numbered and anchored is None and not hunk.is_at_end and lines:
+            raise current.mismatch(
+                f"the hunk at line {hunk.line} of the patch adds lines without any around them, and line numbers of a "
+                "diff are not used. Give lines of context, or '@@' with the line that stands before",
+                [],
+            )
+        at = len(lines) if anchored is None or hunk.is_at_end else anchored
+        return _Edit(at, at, [text for _, text in hunk.lines]), ""
+    match = _found(lines, hunk, cursor if anchored is None else anchored, current, is_anchored=anchored is not None)
+    number = match.first
+    result: list[int | str] = []
+    for sign, text in hunk.lines:
+        if sign == "+":
+            result.append(match.indent(text))
+            continue
+        if sign == " ":
+            result.append(number)
+        number += 1
+    note = f"Lines {match.first + 1} to {number} of {current.name} were taken, {match.difference}."
+    return _Edit(match.first, number, result), note if match.difference else ""
+
+
+def _after_anchors(lines: Sequence[str], hunk: Hunk, cursor: int, current: CurrentContent) -> int | None:
+    """Return the line after the last anchor, None when the hunk has none."""
+    if not hunk.anchors:
+        return None
+    for anchor in hunk.anchors:
+        exact = (number for number in range(cursor, len(lines)) if lines[number] == anchor)
+        alike = (number for number in range(cursor, len(lines)) if lines[number].strip() == anchor.strip())
+        found = next(exact, None)
+        if found is None:
+            found = next(alike, None)
+        if found is None:
+            raise current.mismatch(f"'@@ {anchor}' (line {hunk.line} of the patch) is not in the file", [anchor])
+        cursor = found + 1
+    return cursor
+
+
+def _found(lines: Sequence[str], hunk: Hunk, start: int, current: CurrentContent, *, is_anchored: bool) -> LineMatch:
+    """Return where the hunk belongs: the first place after its anchor, otherwise the only one there is."""
+    old = hunk.old
+    added = [text for sign, text in hunk.lines if sign == "+"]
+    # A hunk may repeat its anchor as its first line.
+    matches = find_lines(lines, old, start) or (find_lines(lines, old, start - 1) if is_anchored else [])
+    matches = [match for match in matches if match.fits(added)]
+    if hunk.is_at_end:
+        matches = [match for match in matches if match.first + len(old) == len(lines)] or matches
+    if not matches:
+        where = f"after line {start} " if start else ""
+        raise current.mismatch(
+            f"the lines of the hunk at line {hunk.line} of the patch are not {where}in the file", old
+        )
+    if len(matches) > 1 and not (is_anchored and matches[0].kind == "exact"):
+        numbers = ", ".join(str(match.first + 1) for match in matches[:10])
+        raise FileError(
+            "ambiguous_context",
+            f"{current.name}: the hunk at line {hunk.line} of the patch fits at lines {numbers}. Add lines around it, "
+            "or '@@' with a line that stands before it",
+        )
+    return matches[0]

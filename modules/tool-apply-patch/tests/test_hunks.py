@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from amplifier_kit.guard.files.place import FileError
 from amplifier_kit.guard.files.text import decode
-from amplifier_module_tool_apply_patch.hunks import patched
-from amplifier_module_tool_apply_patch.patch import parse_diff
+from amplifier_module_tool_apply_patch.patch import parse_diff, patched
 
 
 def _applied(text: str, *diff: str) -> str:

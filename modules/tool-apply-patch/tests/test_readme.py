@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from amplifier_module_tool_apply_patch import PatchConfig
-from amplifier_module_tool_apply_patch.current import MOST_LINES
+from amplifier_module_tool_apply_patch.patch import MOST_LINES
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 GREET = 'def greet(name):\n    return f"Hello {name}"\n'

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from amplifier_kit.engine.tasks import call_id
 from amplifier_kit.guard.sandbox.errors import SandboxRequiredError
 from amplifier_kit.guard.sandbox.sandbox import SANDBOX_BLOCKED, Sandbox, SandboxSetup, Status, sandbox_of, settings_of
+from amplifier_kit.threads import obtain
 
 #: The config that can allow more.
 _WHERE: Final = "the config of tool-bash"
@@ -16,7 +18,7 @@ _WHERE: Final = "the config of tool-bash"
 _CLOSE_TIMEOUT: Final = 10.0
 
 
-class Box:
+class BashSandbox:
     """The sandbox as the tool uses it."""
 
     def __init__(self, coordinator: Any, tool: str, config: Any) -> None:
@@ -44,12 +46,7 @@ class Box:
         assert self._announcing is not None
         await asyncio.wait([self._announcing])
         # In a thread: the folders may be on a network share that hangs.
-        work = asyncio.ensure_future(asyncio.to_thread(sandbox.prepare, folder, environment, readable=readable))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            work.add_done_callback(_release)
-            raise
+        return await obtain(partial(sandbox.prepare, folder, environment, readable=readable), SandboxSetup.release)
 
     async def refused(self, command: str, error: SandboxRequiredError) -> None:
         """Report that a command was not run, as the sandbox is required and not available."""
@@ -79,8 +76,3 @@ class Box:
         if self._sandbox is None:
             self._sandbox = sandbox_of(self._coordinator, self._config)
         return self._sandbox
-
-
-def _release(work: asyncio.Future[SandboxSetup]) -> None:
-    if not work.cancelled() and work.exception() is None:
-        work.result().release()

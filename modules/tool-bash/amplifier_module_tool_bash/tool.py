@@ -23,9 +23,8 @@ from amplifier_kit.guard.sandbox.sandbox import SandboxSetup, Status
 from amplifier_module_tool_bash.call import Call, InvalidCallError, TooLongError, input_schema
 from amplifier_module_tool_bash.config import BashConfig
 from amplifier_module_tool_bash.jobs import MOST_JOBS, Jobs
-from amplifier_module_tool_bash.output import OutputFolder, SavedOutput
-from amplifier_module_tool_bash.result import failure, finished
-from amplifier_module_tool_bash.sandbox import Box
+from amplifier_module_tool_bash.output import OutputFolder, SavedOutput, failure, finished
+from amplifier_module_tool_bash.sandbox import BashSandbox
 
 if TYPE_CHECKING:
     from amplifier_module_tool_bash.safety import Safety
@@ -59,7 +58,7 @@ class BashTool:
         self._jobs = Jobs()
         self._progress_every = progress_every
         self._slots = asyncio.Semaphore(settings.max_concurrent) if settings.max_concurrent else nullcontext()
-        self._box = Box(coordinator, self.name, settings.sandbox)
+        self._sandbox = BashSandbox(coordinator, self.name, settings.sandbox)
         self._kept: OutputFolder | None = None
         #: The folder with complete outputs, which commands can read.
         self._outputs: str | None = None
@@ -81,11 +80,11 @@ class BashTool:
             f"answer questions. A command is stopped after `timeout` seconds ({self._settings.timeout:g}), and what "
             "it leaves running is stopped when it ends; `run_in_background` is for servers and watchers. Of long "
             "output the beginning and the end are returned, and the path of a file with all of it. Variables named "
-            "like secrets are not passed on." + self._box_description()
+            "like secrets are not passed on." + self._sandbox_description()
         )
 
-    def _box_description(self) -> str:
-        settings = self._box.settings
+    def _sandbox_description(self) -> str:
+        settings = self._sandbox.settings
         if settings.mode == "off":
             return ""
         network = (
@@ -154,12 +153,12 @@ class BashTool:
 
     async def sandbox_status(self) -> Status:
         """Return whether commands run in a sandbox that works, for policies that allow them for this reason."""
-        return await self._box.status()
+        return await self._sandbox.status()
 
     def announce(self) -> None:
         """Start to test the sandbox and to report its status."""
         try:
-            self._box.announce()
+            self._sandbox.announce()
         except FileNotFoundError:
             logger.warning("tool-bash: the current directory of the program was removed: no command can be run")
 
@@ -174,7 +173,7 @@ class BashTool:
             logger.warning("tool-bash: background processes %s could not be stopped", alive)
         if self._kept is not None:
             self._kept.close()
-        await self._box.close()
+        await self._sandbox.close()
 
     async def _run(self, call: Call) -> ToolResult:
         task = asyncio.current_task()
@@ -202,7 +201,7 @@ class BashTool:
                 setup.release()
         shown, errors = stdout.shown(), stderr.shown()
         self._remember_folder(shown.path, errors.path)
-        remark = await self._box.remark(call.command, outcome.returncode, f"{shown.text}\n{errors.text}")
+        remark = await self._sandbox.remark(call.command, outcome.returncode, f"{shown.text}\n{errors.text}")
         return finished(outcome, shown, errors, call.timeout, remark)
 
     async def _start_job(self, call: Call) -> ToolResult:
@@ -234,15 +233,15 @@ class BashTool:
         said = job.describe()
         if not job.is_running and not job.is_blocked_reported:
             job.is_blocked_reported = True
-            if remark := await self._box.remark(job.command, job.returncode, said["stdout"]):
+            if remark := await self._sandbox.remark(job.command, job.returncode, said["stdout"]):
                 said["message"] = remark
         return ToolResult(output=said)
 
     async def _spec(self, command: str, *, keeps_background: bool = False) -> tuple[CommandSpec, SandboxSetup]:
         folder = self._working_dir()
-        environment, _ = command_environment((*self._settings.pass_env, *self._box.settings.environment))
+        environment, _ = command_environment((*self._settings.pass_env, *self._sandbox.settings.environment))
         readable = [self._outputs] if self._outputs else []
-        setup = await self._box.prepare(folder, environment, readable)
+        setup = await self._sandbox.prepare(folder, environment, readable)
         argv = (_shell(), "--noprofile", "--norc", "-c", "--", command)
         return setup.confine(CommandSpec(argv, folder, environment, keeps_background=keeps_background)), setup
 
@@ -271,7 +270,7 @@ class BashTool:
     async def _sandbox_failure(self, command: str, error: SandboxError) -> ToolResult:
         message = f"Command was not run: {error}."
         if isinstance(error, SandboxRequiredError):
-            await self._box.refused(command, error)
+            await self._sandbox.refused(command, error)
         if error.code == "working_dir_missing":
             message += " It has to be made again first."
         return failure(error.code, message)

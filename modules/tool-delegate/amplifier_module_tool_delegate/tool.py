@@ -1,11 +1,13 @@
-"""The `delegate` tool: tasks for agents, and for copies of the session itself."""
+"""The tool `delegate`: its schema, and the child sessions that it starts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
+from amplifier_core.data import reason
 from amplifier_core.models import ToolResult
+from amplifier_kit.awaitable import plain_result
 from amplifier_kit.engine.delegation.child_run import ChildEvents, Outcome
 from amplifier_kit.engine.delegation.parent_context import DEPTHS, SCOPES, Depth, Scope
 from amplifier_kit.engine.delegation.request import (
@@ -17,11 +19,98 @@ from amplifier_kit.engine.delegation.request import (
     Dispatch,
 )
 from amplifier_kit.engine.delegation.tool import DelegatingTool
+from amplifier_kit.engine.routing.resolver import preferences_for
 from amplifier_module_tool_delegate.config import Features
-from amplifier_module_tool_delegate.model_roles import known_roles, preferences_of_role
-from amplifier_module_tool_delegate.schema import schema
 
-__all__ = ["EVENTS", "DelegateTool"]
+
+def known_roles(coordinator: Any) -> list[str]:
+    """Return the roles that the session knows, [] without a resolver."""
+    roles = getattr(coordinator.get_capability("model_role_resolver"), "known_roles", None)
+    if callable(roles):
+        roles = plain_result(roles())
+    if isinstance(roles, str) or not isinstance(roles, Iterable):
+        return []
+    return [role for role in roles if isinstance(role, str)]
+
+
+async def preferences_of_role(coordinator: Any, role: str) -> list[dict[str, Any]]:
+    """Return the models of a role, best first; raises DelegationError for an unknown role."""
+    roles = known_roles(coordinator)
+    if role not in roles:
+        there = f"there are {', '.join(roles)}" if roles else "this session has no roles: leave it out"
+        raise DelegationError("invalid_input", f"'model_role' {role!r:.100} is unknown; {there}")
+    try:
+        found = await preferences_for(coordinator, role)
+    except Exception as error:
+        raise DelegationError(
+            "routing_failed", f"cannot resolve the models of role {role!r}: {reason(error)}"
+        ) from error
+    return [{key: value for key, value in preference.to_dict().items() if value} for preference in found]
+
+
+def schema(features: Features, roles: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON schema of the input, without disabled features, and with roles only when there are some."""
+    properties: dict[str, Any] = {
+        "agent": {"type": "string", "description": "The agent: a name from the list above"},
+        "instruction": {"type": "string", "description": "What to do, and what to report"},
+    }
+    if features.resumes:
+        properties["session_id"] = {"type": "string", "description": "The session of an agent to resume"}
+    if features.max_turns:
+        properties |= _context(features.max_turns)
+    if features.selects_provider:
+        properties |= _selection(roles)
+    return {"type": "object", "properties": properties, "required": ["instruction"]}
+
+
+def _context(max_turns: int) -> dict[str, Any]:
+    return {
+        "context_depth": {
+            "type": "string",
+            "enum": list(DEPTHS),
+            "default": "recent",
+            "description": "How much of this conversation the agent gets: nothing, the last turns, all of it",
+        },
+        "context_turns": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": max_turns,
+            "default": min(5, max_turns),
+            "description": "How many turns 'recent' means",
+        },
+        "context_scope": {
+            "type": "string",
+            "enum": list(SCOPES),
+            "default": "conversation",
+            "description": "What it gets of that: messages only, also answers of agents, also results of all tools",
+        },
+    }
+
+
+def _selection(roles: Sequence[str]) -> dict[str, Any]:
+    preference = {
+        "type": "object",
+        "properties": {
+            "provider": {"type": "string"},
+            "model": {"type": "string", "description": "A name, or a pattern with * in it"},
+        },
+        "required": ["provider"],
+    }
+    given: dict[str, Any] = {
+        "provider_preferences": {
+            "type": "array",
+            "items": preference,
+            "description": "Models to use, best first; rarely needed",
+        }
+    }
+    if roles:
+        given["model_role"] = {
+            "type": "string",
+            "enum": list(roles),
+            "description": "The kind of model the task needs; provider_preferences take precedence",
+        }
+    return given
+
 
 EVENTS: Final = ChildEvents(
     spawned="delegate:agent_spawned",

@@ -54,24 +54,24 @@ def read_window(file: BinaryIO, name: str, offset: int, limit: int, stop: thread
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     newline, _ = newline_of(decoder.decode(sample[len(mark) :]))
     decoder.reset()
-    taking = _Taking(window, limit, "\r" if newline == "\r" else "\n")
+    splitter = _LineSplitter(window, limit, "\r" if newline == "\r" else "\n")
     chunk, seen = sample[len(mark) :], len(sample)
     while chunk:
         if stop.is_set():
             raise Stopped
-        taking.take(decoder.decode(chunk))
+        splitter.take(decoder.decode(chunk))
         chunk = file.read(min(_CHUNK, MOST_BYTES - seen))
         seen += len(chunk)
     if file.read(1):
         window.notes.append(
             f"The file has {size:,} bytes; only the first {MOST_BYTES:,} were looked at, and total_lines counts those."
         )
-    taking.take(decoder.decode(b"", True))
-    taking.finish()
+    splitter.take(decoder.decode(b"", True))
+    splitter.finish()
     return window
 
 
-class _Taking:
+class _LineSplitter:
     """Cut a stream of text into lines, keep those of the window and count the others."""
 
     def __init__(self, window: Window, limit: int, newline: str) -> None:

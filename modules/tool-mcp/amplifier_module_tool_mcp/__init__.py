@@ -6,13 +6,13 @@ the background. Apps find `servers.Servers` as the capability `mcp.servers`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from amplifier_core.events import PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_END, SESSION_RESUME, SESSION_START
 from amplifier_kit.config import read_config
+from amplifier_kit.home import amplifier_home
 from amplifier_module_tool_mcp.config import McpConfig
 from amplifier_module_tool_mcp.events import EVENTS
 from amplifier_module_tool_mcp.server_files import find_servers
@@ -37,7 +37,7 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> Calla
     Raises ValueError for an invalid config of the module; a file that cannot be used is an event.
     """
     settings = read_config(McpConfig, config, module="tool-mcp")
-    home = Path(coordinator.get_capability("amplifier.home") or _home())
+    home = Path(coordinator.get_capability("amplifier.home") or amplifier_home())
     folder = coordinator.get_capability("session.working_dir")
     project = Path(folder) if folder else None
     found = find_servers(
@@ -82,7 +82,3 @@ async def on_session_ready(coordinator: Any) -> None:
 
 async def _nothing() -> None:
     """Clean up nothing."""
-
-
-def _home() -> Path:
-    return Path(os.environ.get("AMPLIFIER_HOME") or Path.home() / ".amplifier")

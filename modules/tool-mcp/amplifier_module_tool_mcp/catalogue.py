@@ -8,7 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -39,16 +39,6 @@ class Offer:
     description: str = ""
     schema: Mapping[str, Any] = field(default_factory=dict)
     uri: str = ""
-
-    def as_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "description": self.description,
-            "schema": dict(self.schema),
-            "uri": self.uri,
-        }
 
     @classmethod
     def from_data(cls, data: Any) -> Offer:
@@ -266,7 +256,7 @@ class CatalogueCache:
         data = {
             "version": _VERSION,
             "server": spec.name,
-            "offers": [offer.as_data() for offer in catalogue.offers],
+            "offers": [asdict(offer) for offer in catalogue.offers],
         }
         try:
             await asyncio.to_thread(self._write, self._path(spec), json.dumps(data))

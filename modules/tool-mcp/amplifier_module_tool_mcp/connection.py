@@ -7,7 +7,6 @@ import contextlib
 import contextvars
 import logging
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -72,52 +71,25 @@ class SdkLoader:
 
     async def load(self) -> Any:
         """Return the SDK; raises ServerFault when it cannot be imported."""
-        known = sys.modules.get("mcp")
-        if known is not None and not getattr(known.__spec__, "_initializing", False):
-            return known
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
         self._waiting += 1
-        thread = threading.Thread(target=self._import, args=(loop, done), name="mcp-import")
-        thread.start()
         try:
-            await done
+            await asyncio.to_thread(self._import)
         except ImportError as error:
             raise ServerFault("sdk_missing", f"the package 'mcp' cannot be imported: {error}") from error
         finally:
             self._waiting -= 1
         return sys.modules["mcp"]
 
-    def _import(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-        failure = self._step_by_step()
-        try:
-            loop.call_soon_threadsafe(_settle, done, failure)
-        except RuntimeError:
-            pass  # the loop is closed: no caller is left
-
-    def _step_by_step(self) -> BaseException | None:
-        """Import package after package while a caller waits; return the exception if one failed."""
-        failure: BaseException | None = None
+    def _import(self) -> None:
+        """Import package after package while a caller waits; raise ImportError if the last one cannot be."""
         for name in _STEPS:
             if not self._waiting:
-                return None
+                return
             try:
                 import_module(name)
-            except ImportError as error:
+            except ImportError:
                 if name == "mcp":
-                    failure = error
-            except Exception as error:
-                return ImportError(f"{name}: {error}")
-        return failure
-
-
-def _settle(done: asyncio.Future[None], failure: BaseException | None) -> None:
-    if done.done():
-        return
-    if failure is None:
-        done.set_result(None)
-    else:
-        done.set_exception(failure)
+                    raise
 
 
 #: One for the process: the SDK is the same for all sessions.

@@ -89,7 +89,7 @@ MOST_STRAY_BYTES: Final = 1 << 20
 _BACKLOG: Final = 256 * 1024
 
 
-class Inflow(Output):
+class MessageReader(Output):
     """The standard output of one server: lines go in, messages come out, and `fault` says what went wrong."""
 
     def __init__(self, largest: int) -> None:
@@ -102,8 +102,6 @@ class Inflow(Output):
         self._is_closed = False
         self._stray_lines = self._stray_bytes = 0
         self._allowance = Allowance()
-        #: Messages that were taken in while too many others waited, without a pause.
-        self._crowded = 0
         #: Why the server is to be stopped.
         self.fault: ServerFault | None = None
 
@@ -147,7 +145,8 @@ class Inflow(Output):
             if self.fault is not None:
                 return None
             if self._lines:
-                line = self._taken()
+                line = self._lines.popleft()
+                self._waiting -= len(line) + 1
                 message = self._parsed(line, parse)
                 if message is not None:
                     return message
@@ -158,18 +157,7 @@ class Inflow(Output):
                 self._news.clear()
                 await self._news.wait()
 
-    def _taken(self) -> bytes:
-        """Return the next line; a machine that is too slow to find out by the clock that it is flooded does so here."""
-        self._crowded = self._crowded + 1 if self.is_flood else 0
-        line = self._lines.popleft()
-        self._waiting -= len(line) + 1
-        if self._crowded > BURST:
-            self._fail("flood", "it keeps sending messages faster than they can be taken in")
-        return line
-
     def _parsed(self, line: bytes, parse: Callable[[bytes], Any]) -> Any:
-        if self.fault is not None:
-            return None
         if len(line) > self._largest:
             return self._fail("flood", f"it sent a message of more than {self._largest:,} bytes")
         try:

@@ -6,16 +6,22 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_kit.guard.processes.programs import find_program, host_environment, is_below
-from amplifier_kit.guard.processes.running_command import CommandSpec, RunningCommand, StartError, start, to_end
+from amplifier_kit.guard.processes.running_command import (
+    CommandSpec,
+    RunningCommand,
+    StartError,
+    signal_name,
+    start,
+    to_end,
+)
 from amplifier_kit.guard.sandbox.program_paths import script_of
 from amplifier_module_tool_mcp.faults import ServerFault, short
-from amplifier_module_tool_mcp.messages import Inflow, read_message
+from amplifier_module_tool_mcp.messages import MessageReader, read_message
 from amplifier_module_tool_mcp.sandbox import Launch, ServerSandbox
 from amplifier_module_tool_mcp.server_entry import Resolved
 from amplifier_module_tool_mcp.server_log import ErrorStream
@@ -87,7 +93,7 @@ class ServerProcess:
 
         launch = await asyncio.to_thread(self._launch)
         errors = self._errors = self._make_errors()
-        inflow = Inflow(self._largest)
+        reader = MessageReader(self._largest)
         place = Path(tempfile.mkdtemp(prefix="amplifier-mcp-"))
         to_session, incoming = anyio.create_memory_object_stream[Any](0)
         outgoing, from_session = anyio.create_memory_object_stream[Any](0)
@@ -98,8 +104,8 @@ class ServerProcess:
             pipe = _pipe(place / "input")
             argv = ["/bin/sh", "-c", _WITH_INPUT, str(place / "input"), *launch.argv]
             order = CommandSpec(argv, launch.folder, launch.environment)
-            running = self._started(order, inflow, errors)
-            pumps.append(asyncio.create_task(self._pump_in(inflow, read_message, to_session, running, errors)))
+            running = self._started(order, reader, errors)
+            pumps.append(asyncio.create_task(self._pump_in(reader, read_message, to_session, running, errors)))
             pumps.append(asyncio.create_task(self._pump_out(from_session, pipe)))
             yield incoming, outgoing
         finally:
@@ -153,27 +159,32 @@ class ServerProcess:
                 reason = self._resolved.mask.diagnostic(f"{path} is part of this project, which is not trusted")
                 raise ServerFault("untrusted", reason, "Look at it, then trust the project with `amplifier trust`")
 
-    def _started(self, order: CommandSpec, inflow: Inflow, errors: ErrorStream) -> RunningCommand:
+    def _started(self, order: CommandSpec, reader: MessageReader, errors: ErrorStream) -> RunningCommand:
         try:
-            return start(order, inflow, errors)
+            return start(order, reader, errors)
         except (StartError, ValueError) as error:
             raise ServerFault("start_failed", self._resolved.mask.diagnostic(str(error))) from error
 
     async def _pump_in(
-        self, inflow: Inflow, parse: Callable[[bytes], Any], session: Any, running: RunningCommand, errors: ErrorStream
+        self,
+        reader: MessageReader,
+        parse: Callable[[bytes], Any],
+        session: Any,
+        running: RunningCommand,
+        errors: ErrorStream,
     ) -> None:
         """Pass messages on until there are no more; then report to the session that the connection is closed."""
         import anyio
 
         try:
-            while (message := await inflow.next(parse)) is not None:
+            while (message := await reader.next(parse)) is not None:
                 self._has_spoken = True
                 await session.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the session is gone: nothing more is to be passed on
-        if inflow.fault is None:
+        if reader.fault is None:
             await _wait(running, _POLITE)
-        self.fault = inflow.fault or _ending(running, errors)
+        self.fault = reader.fault or _ending(running, errors)
         self.ended.set()
         session.close()
 
@@ -253,14 +264,7 @@ def _ending(running: RunningCommand, errors: ErrorStream) -> ServerFault:
     if code is None:
         how = "it closed its output"
     elif code < 0:
-        how = f"it was ended by {_signal_name(-code)}"
+        how = f"it was ended by {signal_name(-code)}"
     else:
         how = f"it ended with exit code {code}"
     return ServerFault("crashed", short(f"{how}{said}"))
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import itertools
 import json
 import re
 from pathlib import Path
@@ -19,7 +18,7 @@ from amplifier_module_tool_mcp.catalogue import Catalogue, CatalogueCache, Offer
 from amplifier_module_tool_mcp.config import Retry
 from amplifier_module_tool_mcp.connection import Circuit
 from amplifier_module_tool_mcp.faults import ServerFault, fault_of
-from amplifier_module_tool_mcp.messages import MOST_STRAY_LINES, Allowance, Inflow
+from amplifier_module_tool_mcp.messages import MOST_STRAY_LINES, MessageReader
 from amplifier_module_tool_mcp.server_entry import Mask, ServerSpec
 from amplifier_module_tool_mcp.server_log import FILE_LIMIT, ErrorStream, log_path
 from amplifier_module_tool_mcp.tools import Answer
@@ -185,47 +184,28 @@ def test_circuits() -> None:
 @given(st.lists(st.binary(max_size=40), max_size=20), st.integers(1, 7))
 async def test_lines(lines: list[bytes], size: int) -> None:
     """However the bytes are cut, each line that is a message comes out once and in order."""
-    inflow = Inflow(1000)
+    reader = MessageReader(1000)
     messages = [json.dumps({"n": number}).encode() for number in range(len(lines))]
     stray = [line.replace(b"\n", b"").replace(b"{", b"") for line in lines]
     stream = b"".join(b"%s\n%s\r\n" % pair for pair in zip(stray, messages, strict=True))
     for start in range(0, len(stream), size):
-        inflow.feed(stream[start : start + size])
-    inflow.close()
+        reader.feed(stream[start : start + size])
+    reader.close()
     found = []
-    while (message := await inflow.next(json.loads)) is not None:
+    while (message := await reader.next(json.loads)) is not None:
         found.append(message["n"])
     assert found == list(range(len(lines)))
-    assert inflow.fault is None
-
-
-@pytest.mark.parametrize("pause", [0, 4000])
-async def test_a_flood_on_a_slow_machine(pause: int) -> None:
-    """Whoever never lets up is stopped although few messages a second are taken in; a pause starts all over."""
-    inflow = Inflow(1 << 20)
-    inflow._allowance = Allowance(itertools.count().__next__)  # a second for every message
-    line = b'{"a": "' + b"x" * 1000 + b'"}\n'
-    for number in range(1, 10_000):
-        while not inflow.is_flood and number != pause:
-            inflow.feed(line)
-        if number == pause:
-            while inflow.is_flood:
-                await asyncio.wait_for(inflow.next(json.loads), 60)
-        if await asyncio.wait_for(inflow.next(json.loads), 60) is None:
-            break
-    assert inflow.fault is not None
-    assert (inflow.fault.code, "faster than they can be taken in" in inflow.fault.reason) == ("flood", True)
-    assert (number > 6000) is bool(pause)
+    assert reader.fault is None
 
 
 async def test_stray_lines_have_a_limit() -> None:
     """So many lines that are no messages are forgiven, and not one more; braces alone make no message."""
-    inflow = Inflow(1 << 20)
-    inflow.feed(b"x\n" * MOST_STRAY_LINES)
-    assert not inflow.fault
-    inflow.feed(b"{oops\n")
-    assert await asyncio.wait_for(inflow.next(json.loads), 60) is None
-    assert getattr(inflow.fault, "code", None) == "malformed"
+    reader = MessageReader(1 << 20)
+    reader.feed(b"x\n" * MOST_STRAY_LINES)
+    assert not reader.fault
+    reader.feed(b"{oops\n")
+    assert await asyncio.wait_for(reader.next(json.loads), 60) is None
+    assert getattr(reader.fault, "code", None) == "malformed"
 
 
 def test_log_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -44,7 +44,7 @@ _SYSTEM: Final = ("proc/", "sys/", "dev/")
 How = Literal["done", "late", "enough"]
 
 
-class Work:
+class SearchRun:
     """One search in its thread: the place, the engine, the time that is left, and what is noted on the way."""
 
     def __init__(
@@ -165,12 +165,12 @@ class Search(ABC):
     async def run(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a call; raise SearchError."""
 
-    async def _run(self, place: Place, seconds: float, work: Callable[[Work], dict[str, Any]]) -> dict[str, Any]:
+    async def _run(self, place: Place, seconds: float, work: Callable[[SearchRun], dict[str, Any]]) -> dict[str, Any]:
         """Do the work in a thread, which closes the place; raise SearchError."""
 
         def run(stop: threading.Event) -> dict[str, Any]:
             with closing(place):
-                return work(Work(place, ripgrep, hidden, seconds, stop))
+                return work(SearchRun(place, ripgrep, hidden, seconds, stop))
 
         def report(elapsed: float) -> dict[str, Any]:
             return {"message": f"searching {readable(place.path)}", "elapsed_seconds": round(elapsed, 1)}
@@ -213,7 +213,7 @@ class GrepSearch(Search):
         place = await self._places.open(self.name, given, call.path)
         return await self._run(place, self._settings.grep.timeout, lambda work: self._search(call, work))
 
-    def _search(self, call: GrepCall, work: Work) -> dict[str, Any]:
+    def _search(self, call: GrepCall, work: SearchRun) -> dict[str, Any]:
         answer = Answer(call, work.place)
         most = self._settings.grep.max_file_size
         output: Output = LineOutput(is_single=True)
@@ -230,7 +230,7 @@ class GrepSearch(Search):
             result["notes"] = texts
         return result
 
-    def _grep(self, call: GrepCall, work: Work) -> tuple[Output, list[str]]:
+    def _grep(self, call: GrepCall, work: SearchRun) -> tuple[Output, list[str]]:
         """Return what was found, with notes about a search that did not finish."""
         selection = _selection(self._settings.grep.exclusions, call.include_ignored)
         if work.ripgrep is None:
@@ -246,7 +246,7 @@ class GrepSearch(Search):
         work.notes.large = {path: size for path, size in large.items() if _path_filter(call)(path)}
         return output, work.check(code, is_empty=not output.files)
 
-    def _grep_by_ripgrep(self, call: GrepCall, work: Work, selection: Selection) -> tuple[Output, int]:
+    def _grep_by_ripgrep(self, call: GrepCall, work: SearchRun, selection: Selection) -> tuple[Output, int]:
         assert work.ripgrep is not None
         output = _output(call, work)
         program, place = [work.ripgrep], work.place
@@ -267,7 +267,7 @@ class GrepSearch(Search):
             code = work.run(argv, output, fds=fds)
         return output, code
 
-    def _grep_by_fallback(self, call: GrepCall, work: Work, selection: Selection) -> tuple[Output, int]:
+    def _grep_by_fallback(self, call: GrepCall, work: SearchRun, selection: Selection) -> tuple[Output, int]:
         output, place = LineOutput(is_single=not work.place.is_folder), work.place
         most = self._settings.grep.max_file_size
         paths, code = [place.entrance], 0
@@ -290,7 +290,7 @@ class GrepSearch(Search):
         return output, work.run_fallback(asked, output, fds) or code
 
 
-def _output(call: GrepCall, work: Work) -> Output:
+def _output(call: GrepCall, work: SearchRun) -> Output:
     """Return what reads the output of ripgrep: lines when requested, and where nothing else gives the counts."""
     fits = _path_filter(call)
     hidden = work.hidden
@@ -317,7 +317,7 @@ def _path_filter(call: GrepCall) -> Callable[[str], bool]:
     return is_wanted
 
 
-def _is_searchable(call: GrepCall, work: Work, most: int) -> bool:
+def _is_searchable(call: GrepCall, work: SearchRun, most: int) -> bool:
     """Return whether the named file fits the type and glob of the call and is not too large."""
     if not _path_filter(call)(os.path.basename(work.place.path)):
         return False
@@ -356,7 +356,7 @@ class GlobSearch(Search):
             raise SearchError("not_a_folder", f"{readable(place.path)} is a file; glob looks in folders")
         return await self._run(place, self._settings.glob.timeout, lambda work: self._search(call, work))
 
-    def _search(self, call: GlobCall, work: Work) -> dict[str, Any]:
+    def _search(self, call: GlobCall, work: SearchRun) -> dict[str, Any]:
         selection = _selection(self._settings.glob.exclusions, call.include_ignored)
         if work.hidden is None:  # otherwise all files: the note about them must not depend on names
             selection = selection.narrow(call.glob)
@@ -387,7 +387,7 @@ class GlobSearch(Search):
         return result
 
 
-def _look_up(call: GlobCall, work: Work, paths: Iterable[str]) -> Iterable[_Found]:
+def _look_up(call: GlobCall, work: SearchRun, paths: Iterable[str]) -> Iterable[_Found]:
     """Yield the matches among the paths, as far as the time suffices."""
     for path in paths:
         is_folder = path.endswith("/")

@@ -8,8 +8,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final
 
+from amplifier_kit.front_matter import LONGEST, FrontMatterError, decoded, parse_front_matter
 from amplifier_kit.struct import FrozenStruct, Struct
-from amplifier_module_tool_skills.front_matter import LONGEST, FrontMatterError, decoded, parse_front_matter
 from amplifier_module_tool_skills.read import Content, ReadingError, read_head
 from amplifier_module_tool_skills.roots import Root, Roots
 from amplifier_module_tool_skills.skill import FILE, Skill, normal, read_skill

@@ -10,8 +10,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
+from amplifier_kit.front_matter import FrontMatter, FrontMatterError, plain, value_of
 from amplifier_kit.struct import FrozenStruct
-from amplifier_module_tool_skills.front_matter import FrontMatter, FrontMatterError, plain, value_of
 
 FILE: Final = "SKILL.md"
 _LONGEST_NAME: Final = 128

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amplifier_kit.front_matter import FrontMatterError, parse_front_matter
 from amplifier_module_tool_skills import catalogue as catalogue_module
 from amplifier_module_tool_skills.catalogue import Catalogue
-from amplifier_module_tool_skills.front_matter import FrontMatterError, parse_front_matter
 from amplifier_module_tool_skills.roots import Roots
 
 

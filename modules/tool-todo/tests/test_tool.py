@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amplifier_core.testing import MockCoordinator
-from amplifier_module_tool_todo.todos import LONGEST, MOST
-from amplifier_module_tool_todo.tool import TodoTool
+from amplifier_module_tool_todo.tool import LONGEST, MOST, TodoTool
 
 READ = {"content": "Read", "activeForm": "Reading", "status": "completed"}
 WRITE = {"content": "Write", "activeForm": "Writing", "status": "in_progress"}

@@ -30,8 +30,6 @@ class Command(NamedTuple):
     is_quick: bool = False
 
 
-NOT_YET: Final = "info:modes"
-
 TABLE: Final = {
     "help": Command("info:help_", "/help", "List the commands.", True),
     "status": Command("info:status", "/status", "Show what this session is and what it used.", True),
@@ -50,6 +48,8 @@ TABLE: Final = {
     "mcp": Command("mcp:mcp", "/mcp [SERVER]", "Show the MCP servers, and the tools of one.", True),
     "permissions": Command("permissions:permissions", "/permissions [MODE]", "Choose what needs no question.", True),
     "agents": Command("info:agents_", "/agents", "List the agents.", True),
+    "modes": Command("modes:show", "/modes", "List the modes.", True),
+    "mode": Command("modes:mode", "/mode [NAME [on|off|PROMPT]|off|info NAME]", "Show, activate or leave a mode."),
     "skills": Command("skills:show", "/skills", "List the skills.", True),
     "skill": Command("skills:use", "/skill NAME [PROMPT]", "Give the model a skill with your next prompt."),
     "provider": Command("model:provider", "/provider [use NAME|auto|test|models]", "Show, pin or test the providers."),
@@ -68,8 +68,6 @@ TABLE: Final = {
     "denied-dirs": Command(
         "settings:denied", "/denied-dirs [add|remove PATH]", "Manage where files must not be written."
     ),
-    "mode": Command(NOT_YET, "/mode", "Not in this release.", True),
-    "modes": Command(NOT_YET, "/modes", "Not in this release.", True),
 }
 
 
@@ -83,8 +81,7 @@ class Commands:
     @staticmethod
     def listed() -> dict[str, str]:
         """Return the names with their summaries, for completion."""
-        known = {name: command.summary for name, command in TABLE.items() if command.target != NOT_YET}
-        return {**known, "exit": "Leave."}
+        return {**{name: command.summary for name, command in TABLE.items()}, "exit": "Leave."}
 
     async def run(self, text: str) -> None:
         """Run what was typed; errors are shown, and the chat continues."""
@@ -101,22 +98,29 @@ class Commands:
     def run_during_turn(self, text: str) -> None:
         """Run a command that only looks; refuse all others."""
         name = text[1:].partition(" ")[0]
-        if name in TABLE and not TABLE[name].is_quick:
+        if not TABLE[name].is_quick if name in TABLE else self._is_mode(name):
             self._chat.screen.show(self._chat.ink("dim", f"/{name} waits for the turn to end: Ctrl-C stops it"))
             return
         task = asyncio.get_running_loop().create_task(self.run(text))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
+    def _is_mode(self, name: str) -> bool:
+        from amplifier_app_cli.chat.commands import modes
+
+        return modes.is_shortcut(self._chat, name)
+
     def _found(self, name: str) -> Run | None:
-        """Return the command, or show a hint; a skill can be called by its name."""
+        """Return the command, or show a hint; a mode can be called by its shortcut, and a skill by its name."""
         command = TABLE.get(name)
         if command is not None:
             file, _, function = command.target.partition(":")
             run: Run = getattr(import_module(f"{__name__}.{file}"), function)
             return run
-        from amplifier_app_cli.chat.commands import skills
+        from amplifier_app_cli.chat.commands import modes, skills
 
+        if self._is_mode(name):
+            return lambda chat, words: modes.use(chat, name, words)
         if not self._chat.is_working and skills.find(self._chat, name) is not None:
             return lambda chat, words: skills.use(chat, f"{name} {words}")
         known = [f"/{known}" for known in self.listed()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from amplifier_app_cli.chat.commands import NOT_YET, TABLE
+from amplifier_app_cli.chat.commands import TABLE
 from amplifier_app_cli.chat.session_data import messages_of
 from amplifier_app_cli.chat.start import trust_line
 from amplifier_app_cli.ui.layout import counted, folded, table, wrap_text
@@ -53,8 +53,7 @@ async def help_(chat: Conversation, words: str) -> None:
     width = chat.width - 1
     lines: list[str] = []
     for command in TABLE.values():
-        if command.target != NOT_YET:
-            lines += _explained(command.usage, command.summary, width)
+        lines += _explained(command.usage, command.summary, width)
     lines.append("")
     for key, meaning in _KEYS if chat.screen.has_live_part else _LINE_KEYS:
         lines += wrap_text(f"{key}: {meaning}", width)
@@ -188,8 +187,3 @@ def _description(agent: Any) -> str:
         return ""
     meta = agent.get("meta")
     return str(agent.get("description") or (meta.get("description") if isinstance(meta, dict) else "") or "")
-
-
-async def modes(chat: Conversation, words: str) -> None:
-    """Report that this release has no modes."""
-    chat.screen.show("modes are not in this release")

@@ -190,6 +190,9 @@ class DelegationRequest(FrozenStruct):
     dispatch: Dispatch = field(default_factory=Dispatch)
     provider_preferences: list[dict[str, Any]] | None = None
     self_delegation_depth: int = 0
+    #: Config of the child's loop, over that of its plan.
+    orchestrator_config: dict[str, Any] | None = None
+    use_subprocess: bool = False
     #: More fields of its events, such as the context it got.
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -225,9 +228,10 @@ class DelegationRequest(FrozenStruct):
             "sub_session_id": self.session_id,
             "tool_inheritance": settings.inheritance("tools"),
             "hook_inheritance": settings.inheritance("hooks"),
-            "orchestrator_config": None,
+            "orchestrator_config": self.orchestrator_config,
             "provider_preferences": self.provider_preferences and [*map(Preference, self.provider_preferences)],
             "self_delegation_depth": self.self_delegation_depth,
+            **({"use_subprocess": True} if self.use_subprocess else {}),
             "session_metadata": {"agent_name": self.agent, **self.dispatch.known(), DEPTH_KEY: depth},
         }
 

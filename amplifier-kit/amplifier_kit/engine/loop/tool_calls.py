@@ -436,10 +436,11 @@ class ToolRunner:
         return HookResult(action="continue", data=verdict.data)
 
 
-async def run_calls(coordinator: Any, calls: Sequence[Call]) -> list[CallResult]:
+async def run_calls(coordinator: Any, calls: Sequence[Call], *, injects: bool = True) -> list[CallResult]:
     """Run calls outside of a turn, such as calls that waited for approval; return one result for each, in order.
 
     They pass hooks and policies as in a turn. Nothing is stored in the conversation but what hooks inject, at the end.
+    A tool that runs calls of its own passes `injects=False`: nothing may come between its call and its result.
     """
     session = TurnSession(coordinator.get("context"), coordinator.hooks, coordinator)
     monitor = TurnMonitor(session)
@@ -447,7 +448,8 @@ async def run_calls(coordinator: Any, calls: Sequence[Call]) -> list[CallResult]
     monitor.start()
     try:
         results = await runner.run(calls)
-        await runner.apply_injections()
+        if injects:
+            await runner.apply_injections()
     finally:
         await monitor.stop()
     return results

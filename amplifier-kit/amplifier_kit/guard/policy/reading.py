@@ -19,8 +19,11 @@ from amplifier_kit.guard.policy.segments import HOLE, Segment
 _READ: Final = "filesystem.read"
 _EXEC: Final = "process.exec"
 #: Actions that change nothing by themselves: what a child session does is judged again, a fetch sends no file, and the
-#: tools keep a list of their own, show the text of a skill, and look after commands that run already.
-_HARMLESS: Final = frozenset({"network.fetch", "session.spawn", "tool.todo", "tool.load_skill", "tool.bash_job"})
+#: tools keep a list of their own, show the text of a skill or the states of recipes, and look after commands that run
+#: already.
+_HARMLESS: Final = frozenset({
+    "network.fetch", "session.spawn", "tool.todo", "tool.load_skill", "tool.bash_job", "tool.recipes_read",
+})  # fmt: skip
 
 #: Programs that write nothing, apart from the words that `programs.toml` knows as hazards.
 _READERS: Final = frozenset({

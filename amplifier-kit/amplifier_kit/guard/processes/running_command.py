@@ -57,6 +57,14 @@ _START_STEPS: Final = {
 }
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as `SIGKILL`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 class StartError(Exception):
     """A command was not started: `step` is the key of `_START_STEPS` that failed, `number` the errno if any."""
 
