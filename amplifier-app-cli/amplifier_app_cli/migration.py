@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.bundles.shipped import shipped_bundles
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked
@@ -27,6 +26,7 @@ from amplifier_foundation.settings.keys import KeyLine, KeysError, KeyStore, par
 from amplifier_foundation.settings.scopes import SettingsError, find, is_module_list
 from amplifier_foundation.settings.settings import read_settings_file
 from amplifier_kit.guard.private_files import append, make_private, open_private, read_regular, replace_file
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Folders of the user's own files, which are copied entry by entry.
 _OWN: Final = ("bundles", "modules", "agents", "skills", "routing")
