@@ -1,4 +1,4 @@
-"""Measure how long it takes to compose the default bundle, and to take up a session of very many turns.
+"""Measure how long it takes to compose the default bundle, and to resume a session of very many turns or events.
 
 Composing: settings, bundle, includes, agents and checks, in a process that has done it once. Resuming: a session that
 was really run, read from disk, compared with what there is now, brought up and ready for a prompt, in a fresh process
@@ -19,6 +19,9 @@ from harness import Row, Setting, lower_quartile
 
 COMPOSE_MS = 30.0
 RESUME_MS = 300.0
+RESUME_LARGE_MS = 2_000.0
+#: Bytes of the large log for each turn of the session: 200 MB for 2,000 turns.
+BYTES_PER_TURN = 100_000
 
 BUNDLE = """\
 bundle: {name: long}
@@ -69,12 +72,35 @@ def make_session(folder: Path, turns: int) -> Path:
     return asyncio.run(run())
 
 
+def lengthen_log(session: Path, size: int) -> int:
+    """Append results of a tool until the log has `size` bytes, as a long session does, and return its size."""
+    from amplifier_kit.log.writer import SessionLog
+
+    ids = json.loads((session / "events.jsonl").read_text().splitlines()[-1])
+    output = "".join(f"src/module_{number}.py:{number}: the name is used here\n" for number in range(60))
+    log = SessionLog(session)
+    for number in range(size):
+        data = {
+            "tool_name": "grep",
+            "tool_call_id": f"c{number}",
+            "result": {"success": True, "output": output[number % 60 :]},
+        }
+        log.write({"ts": ids["ts"], "lvl": "INFO", "event": "tool:post", "session_id": ids["session_id"], "data": data})
+        if number % 1_000 == 0 and (written := _log_size(session)) >= size:
+            break
+    log.close()
+    return written
+
+
+def _log_size(session: Path) -> int:
+    return sum(file.stat().st_size for file in session.glob("events*.jsonl"))
+
+
 async def resume_time(session: Path) -> tuple[float, int]:
     """Return how long it takes until a saved session is ready for a prompt, and how many messages it has."""
     from amplifier_foundation.paths import Home
     from amplifier_foundation.plan.prepare import Options, compose
-    from amplifier_foundation.sessions.prepare_saved import prepare_saved
-    from amplifier_foundation.sessions.resume import load_session
+    from amplifier_foundation.sessions.resume import load_session, prepare_saved
     from amplifier_foundation.sessions.runtime import SessionRuntime
 
     home = Home(session.parents[3])
@@ -107,9 +133,12 @@ def measure(setting: Setting) -> list[Row]:
         composing = lower_quartile(compose_times(folder, setting.rounds))
         session = make_session(folder, setting.size)
         resuming = lower_quartile(resume_times(session, max(setting.rounds // 3, 1), 2 * setting.size))
+        megabytes = lengthen_log(session, BYTES_PER_TURN * setting.size) // 1_000_000
+        resuming_large = lower_quartile(resume_times(session, max(setting.rounds // 3, 1), 2 * setting.size))
     return [
         Row("compose the default bundle", composing, most=COMPOSE_MS),
         Row(f"resume a session of {setting.size:,} turns", resuming, most=RESUME_MS),
+        Row(f"resume it with a log of {megabytes} MB", resuming_large, most=RESUME_LARGE_MS),
     ]
 
 

@@ -24,6 +24,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -162,7 +163,10 @@ def _lines(text: str) -> list[str]:
 
 @contextlib.contextmanager
 def working_directory(workdir: Path) -> Iterator[None]:
-    """Make `workdir` the current directory; let code and commands find it, the example modules and our programs."""
+    """Make `workdir` the current directory; let code and commands find it, the example modules and our programs.
+
+    Sessions and settings are kept in a home of the page, never in that of the user.
+    """
     before, imports, environment = Path.cwd(), list(sys.path), dict(os.environ)
     found_first = [str(workdir), str(ROOT / "examples")]
     sys.path[:0] = found_first
@@ -170,10 +174,13 @@ def working_directory(workdir: Path) -> Iterator[None]:
     programs, found = str(Path(sys.executable).parent), environment.get("PATH", os.defpath)
     os.environ["PATH"] = found if programs in found.split(os.pathsep) else os.pathsep.join([programs, found])
     os.environ["REPOSITORY"] = str(ROOT)
+    home = tempfile.mkdtemp(prefix="amplifier-home-")
+    os.environ["AMPLIFIER_HOME"] = home
     os.chdir(workdir)
     try:
         yield
     finally:
+        shutil.rmtree(home, ignore_errors=True)
         os.chdir(before)
         os.environ.clear()
         os.environ.update(environment)

@@ -46,7 +46,6 @@ READERS = {
     f"{FOUNDATION}/bundles/file.py": "bundles; SystemPrompt asks about the file of an instruction",
     f"{FOUNDATION}/bundles/agent_file.py": "agents; SystemPrompt asks about the file of an instruction",
     f"{FOUNDATION}/bundles/registry.py": "the registry of known bundles",
-    f"{FOUNDATION}/children/model_roles.py": "the user's table of models for roles",
     f"{FOUNDATION}/children/results.py": "the program's own results of child sessions",
     f"{APP}/ui/approval/edit.py": "what the user's editor has left of a tool's input",
     f"{APP}/ui/approval/preview.py": "what a person is shown before a file is written",

@@ -44,7 +44,7 @@ ALLOWED: Final = {
     "amplifier-foundation/amplifier_foundation/sessions/file_states.py": _CHECKPOINT,
     "amplifier-foundation/amplifier_foundation/sessions/log.py": "copies lines and blobs of a masked log",
     "amplifier-foundation/amplifier_foundation/sessions/export.py": "where the user says; tar is as it is",
-    "amplifier-foundation/amplifier_foundation/sessions/index.py": "a list made of metadata, which is masked",
+    "amplifier-foundation/amplifier_foundation/sessions/store.py": "a list made of metadata, which is masked",
     "amplifier-foundation/amplifier_foundation/sources/archive.py": _FETCHED,
     "amplifier-foundation/amplifier_foundation/sources/staging_folder.py": _FETCHED,
     "amplifier-foundation/amplifier_foundation/sources/download.py": _FETCHED,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.options import accept_global_options
 from amplifier_app_cli.ui.streams import is_about_stdout, seal_stdout, unwritten
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -179,7 +181,11 @@ class Program(LazyGroup):
         """Find the command; several words in one argument are a prompt, which `run` gets with what follows it."""
         if arguments and _is_prompt(arguments[0]) and not context.resilient_parsing:
             arguments = ["run", *arguments]
-        return super().resolve_command(context, arguments)
+        found = super().resolve_command(context, arguments)
+        if not gc.isenabled():  # the start of the process has paused it
+            gc.freeze()
+            gc.enable()
+        return found
 
     def hint_for(self, context: click.Context, arguments: list[str]) -> str:
         """Return how to run the words as a prompt: a single one never is, since it may be a mistyped command."""

@@ -22,7 +22,7 @@ Candidate = tuple[str, str]
 
 #: What a shell takes as it is. Others are not offered: it puts them into the line unquoted, and a name may come from a
 #: model, or from the files of a project that is not trusted.
-_PLAIN: Final = re.compile(r"[\w@%+=:,./-]+")
+_PLAIN: Final = r"[\w@%+=:,./-]+"
 #: At most this many values are offered.
 _MOST: Final = 100
 
@@ -47,7 +47,7 @@ class Name(click.ParamType[str]):
         try:
             with context.scope(cleanup=False):
                 for value, about in self._find(current_app()):
-                    if value.startswith(incomplete) and _PLAIN.fullmatch(value) and len(items) < _MOST:
+                    if value.startswith(incomplete) and re.fullmatch(_PLAIN, value) and len(items) < _MOST:
                         items.append(CompletionItem(value, help=single_line(about) or None))
         except Exception:  # no home, invalid settings, a bundle that cannot be composed: the commands report it
             pass

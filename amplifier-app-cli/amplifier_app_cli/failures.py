@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -14,6 +14,7 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.ui.plain import without_secrets
 from amplifier_app_cli.ui.streams import is_about_stdout
+from amplifier_kit.named_tuple import NamedTuple
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

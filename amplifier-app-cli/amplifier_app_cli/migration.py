@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from amplifier_foundation.bundles.shipped import shipped_bundles
@@ -27,6 +27,7 @@ from amplifier_foundation.settings.scopes import SettingsError, find, is_module_
 from amplifier_foundation.settings.settings import read_settings_file
 from amplifier_kit.guard.private_files import append, make_private, open_private, read_regular, replace_file
 from amplifier_kit.guard.redaction.field_names import is_secret_name
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Folders of the user's own files, which are copied entry by entry.
 _OWN: Final = ("bundles", "modules", "agents", "skills", "routing")

@@ -7,11 +7,12 @@ every command as well, where help does not repeat them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from amplifier_app_cli.app import App
+from amplifier_kit.named_tuple import NamedTuple
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Program = TypeVar("Program", bound=click.Command)

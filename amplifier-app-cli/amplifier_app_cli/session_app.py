@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.event_loop import resume_garbage_collection
@@ -25,6 +25,7 @@ from amplifier_app_cli.ui.notices import MentionNotice, SandboxNotice, missing_m
 from amplifier_app_cli.ui.plain import plain
 from amplifier_foundation.approvals.open_calls import ChildCalls
 from amplifier_foundation.policy.modes import UNASKED_CHANGE
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.app import App
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ async def prepare_session(app: App, request: SessionRequest) -> PreparedSession:
         prepared, choice = await _with_provider(request, prepared, settings)
         notes = (_SAFE_MODE, *prepared.warnings) if app.is_safe else prepared.warnings
         return PreparedSession(prepared, None, settings, choice, notes, _run_permissions(request, None, settings))
-    from amplifier_foundation.sessions.prepare_saved import prepare_saved
-    from amplifier_foundation.sessions.resume import load_session
+    from amplifier_foundation.sessions.resume import load_session, prepare_saved
     from amplifier_foundation.sessions.store import SessionStore
 
     saved = load_session(SessionStore(app.home).find(request.resume, app.project).folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -58,11 +58,19 @@ def module_entry_points(*, rescan: bool = False) -> dict[str, Any]:
     if genuine and not rescan and _scan is not None and _scan[0] == key:
         return _scan[1]
     found: dict[str, Any] = {}
-    for entry_point in scan(group=_GROUP):
+    for entry_point in _scan_files(metadata) if genuine else scan(group=_GROUP):
         found.setdefault(entry_point.name, entry_point)
     if genuine:
         _scan = (key, found)
     return found
+
+
+def _scan_files(metadata: Any) -> Iterator[Any]:
+    """Yield the entry points of modules; of most distributions, reading the file shows that there are none."""
+    for distribution in metadata.distributions():
+        text = distribution.read_text("entry_points.txt")
+        if text and _GROUP in text:
+            yield from distribution.entry_points.select(group=_GROUP)
 
 
 # -- modules in folders --

@@ -28,7 +28,7 @@ _SET_PRIVATE = BaseModel.__dict__["__pydantic_private__"].__set__
 def plain_result(data: Any) -> HookResult:
     """Return `HookResult(action="continue", data=data)` without validating `data`, which stays the same object."""
     if not _PLAIN:  # not at import: the first model ever made costs tens of milliseconds
-        _PLAIN.update(HookResult().__dict__)
+        _PLAIN.update(HookResult.model_construct().__dict__)
     result = _NEW(HookResult)
     values = result.__dict__
     values.update(_PLAIN)

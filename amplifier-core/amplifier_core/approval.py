@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from amplifier_core.bounded_call import maybe_await
 
 if TYPE_CHECKING:
-    from amplifier_core.models import ApprovalRequest, ApprovalResponse
+    from amplifier_core.approval_models import ApprovalRequest, ApprovalResponse
 
 __all__ = [
     "AnsweredBy",
@@ -62,7 +62,7 @@ class ApprovalHandler(ABC):
         """Answer a caller that knows only a prompt: a module that calls the approval system itself."""
         from uuid import uuid4
 
-        from amplifier_core.models import ApprovalRequest
+        from amplifier_core.approval_models import ApprovalRequest
         from amplifier_core.trace import current_scope
 
         scope = current_scope()
@@ -89,7 +89,7 @@ async def put(system: Any, request: ApprovalRequest) -> ApprovalResponse:
     as a yes only if it is one of the published words. Raises what the system raises, and TypeError for an answer of
     the wrong type.
     """
-    from amplifier_core.models import ApprovalResponse
+    from amplifier_core.approval_models import ApprovalResponse
 
     with ExitStack() as waiting:
         for clock in _clocks.get():

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
 from amplifier_core.approval import AnsweredBy, ApprovalTimeoutError, measure_waits, put
 from amplifier_core.bounded_call import DeadlineExceeded, call, running_task, unhurried
 from amplifier_core.data import clean, copier, describe, reason
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
-from amplifier_core.models import ApprovalRequest
+
+if TYPE_CHECKING:
+    from amplifier_core.approval_models import ApprovalRequest
 
 logger = logging.getLogger(__name__)
 
@@ -32,20 +34,28 @@ _OPTIONS: Final = ("Allow", "Deny")
 _LONGEST: Final = 3e9
 
 
-@dataclass(frozen=True, slots=True)
-class Authorization:
-    """Whether an action may happen, why, and who decided; true only when granted."""
+class Authorization(NamedTuple):
+    """Whether an action may happen, why, and who decided; true only when granted.
+
+    Equal to another one with the same answer, reason and source.
+    """
 
     granted: bool
     reason: str
     source: str
     #: The request that a person was asked with, and how long the answer took; None and 0 when policies decided alone.
-    approval_id: str | None = field(default=None, compare=False)
-    waited_ms: int = field(default=0, compare=False)
-    answered_by: AnsweredBy = field(default_factory=dict, compare=False)
+    approval_id: str | None = None
+    waited_ms: int = 0
+    answered_by: AnsweredBy = MappingProxyType({})
 
     def __bool__(self) -> bool:
         return self.granted
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Authorization) and self[:3] == other[:3]
+
+    def __hash__(self) -> int:
+        return hash(self[:3])
 
 
 class Opinion(NamedTuple):
@@ -207,6 +217,8 @@ async def ask(coordinator: Any, *, timeout: float | None = None, **question: Any
     request decides. An approval system that fails, or answers with the wrong type, denies, and its error is in the
     decision. The caller reports the outcome.
     """
+    from amplifier_core.approval_models import ApprovalRequest
+
     identity = uuid4().hex
     timeouts = (timeout, coordinator._seconds("approval_timeout"))
     timeout = min((seconds for seconds in timeouts if seconds is not None), default=None)

@@ -1,6 +1,6 @@
 """Content blocks as providers stream them: plain dataclasses, cheap to make by the thousand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -23,7 +23,7 @@ class ContentBlockType(str, Enum):  # noqa: UP042 - StrEnum would change str() a
     TOOL_RESULT = "tool_result"
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class ContentBlock:
     """Hold what all blocks share. `raw` is the provider's own object and never leaves in `to_dict`."""
 
@@ -34,8 +34,21 @@ class ContentBlock:
         """Return the block as JSON-able data; raise ValueError when `type` names no known kind."""
         return {"type": ContentBlockType(self.type).value}
 
+    # Written once instead of compiled for each class, at every start.
 
-@dataclass
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        return f"{type(self).__qualname__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, one.name) == getattr(other, one.name) for one in fields(self))
+
+    __hash__ = None  # type: ignore[assignment]  # as of any data class that can change
+
+
+@dataclass(repr=False, eq=False)
 class TextContent(ContentBlock):
     """Hold text of an answer."""
 
@@ -47,7 +60,7 @@ class TextContent(ContentBlock):
         return {**super().to_dict(), "text": self.text}
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class ThinkingContent(ContentBlock):
     """Hold text of the model's reasoning."""
 
@@ -59,7 +72,7 @@ class ThinkingContent(ContentBlock):
         return {**super().to_dict(), "text": self.text}
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class ToolCallContent(ContentBlock):
     """Hold a tool call the model asks for."""
 
@@ -73,7 +86,7 @@ class ToolCallContent(ContentBlock):
         return {**super().to_dict(), "id": self.id, "name": self.name, "arguments": self.arguments}
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class ToolResultContent(ContentBlock):
     """Hold what a tool answered."""
 

@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from amplifier_core import events
@@ -52,25 +51,42 @@ class Outcome(NamedTuple):
 Observer = Callable[[str, Any, Outcome], object]
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Registration:
     """A registered handler; calling this removes it, calling it again does nothing."""
 
-    registry: HookRegistry
-    event: str
-    handler: Any
-    priority: int
-    name: str
-    number: int
-    #: Whether a failure of the handler denies the event.
-    is_gate: bool
-    #: The name of the scope it runs in: `hook:` and its name, or the event when it has none.
-    scope_name: str
-    #: Who registered the handler: it runs in that name.
-    component: str = "app"
-    module: str | None = None
-    #: Seconds the handler may take instead of the session's deadline; None for no limit.
-    timeout: float | Literal["session"] | None = "session"
+    __slots__ = (
+        "component", "event", "handler", "is_gate", "module", "name", "number", "priority", "registry", "scope_name",
+        "timeout",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        registry: HookRegistry,
+        event: str,
+        handler: Any,
+        priority: int,
+        name: str,
+        number: int,
+        *,
+        is_gate: bool,
+        scope_name: str,
+        timeout: float | Literal["session"] | None,
+    ) -> None:
+        self.registry = registry
+        self.event = event
+        self.handler = handler
+        self.priority = priority
+        self.name = name
+        self.number = number
+        #: Whether a failure of the handler denies the event.
+        self.is_gate = is_gate
+        #: The name of the scope it runs in: `hook:` and its name, or the event when it has none.
+        self.scope_name = scope_name
+        #: Who registered the handler: it runs in that name.
+        self.component = "app"
+        self.module: str | None = None
+        #: Seconds the handler may take instead of the session's deadline; None for no limit.
+        self.timeout = timeout
 
     def __call__(self) -> None:
         self.registry._remove(self)
@@ -138,8 +154,8 @@ class HookRegistry:
             operator.index(priority),
             name if name is not None else f"_auto_{event}_{uuid.uuid4()}",
             self._count,
-            on_error == "deny",
-            f"hook:{event if name is None else name}",
+            is_gate=on_error == "deny",
+            scope_name=f"hook:{event if name is None else name}",
             timeout=timeout,
         )
         scope = scope_of(owner) if owner is not None else None

@@ -9,9 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from amplifier_core.approval_models import ApprovalRequest, ApprovalResponse
     from amplifier_core.hooks import HookRegistry
     from amplifier_core.message_models import ChatRequest, ChatResponse, ToolCall
-    from amplifier_core.models import ApprovalRequest, ApprovalResponse, HookResult, ModelInfo, ProviderInfo, ToolResult
+    from amplifier_core.models import HookResult, ModelInfo, ProviderInfo, ToolResult
 
 __all__ = [
     "ApprovalProvider",
@@ -26,8 +27,8 @@ __all__ = [
 
 # The models of the signatures below can be imported from here too, as existing modules do.
 _HOMES = {
-    "ApprovalRequest": "models",
-    "ApprovalResponse": "models",
+    "ApprovalRequest": "approval_models",
+    "ApprovalResponse": "approval_models",
     "ChatRequest": "message_models",
     "ChatResponse": "message_models",
     "HookResult": "models",

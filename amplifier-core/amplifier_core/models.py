@@ -13,7 +13,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import core_schema
 
 from amplifier_core.data import copy_tree
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic.json_schema import JsonSchemaValue
 
+    from amplifier_core.approval_models import ApprovalRequest as ApprovalRequest
+    from amplifier_core.approval_models import ApprovalResponse as ApprovalResponse
     from amplifier_core.message_models import ImageBlock, TextBlock
 
 __all__ = [
@@ -362,8 +364,17 @@ def _refuse_float(value: Any) -> Any:
     return value
 
 
+class _AsText:
+    """Let pydantic dump an amount as text; `PlainSerializer` does that too, after a slow import."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: Any, handler: "GetCoreSchemaHandler") -> core_schema.CoreSchema:
+        text = core_schema.plain_serializer_function_ser_schema(str, return_schema=core_schema.str_schema())
+        return core_schema.no_info_before_validator_function(_refuse_float, handler(source), serialization=text)
+
+
 #: Dollars. None means unknown, which is not zero. Strings and ints are taken, floats refused; dumps are strings.
-CostUSD = Annotated[Decimal, BeforeValidator(_refuse_float), PlainSerializer(str, return_type=str)]
+CostUSD = Annotated[Decimal, _AsText]
 
 
 class SessionStatus(BaseModel):
@@ -390,82 +401,9 @@ class SessionStatus(BaseModel):
         return self.model_dump(mode="json", exclude_none=True)
 
 
-# -- asking a person for permission --
+def __getattr__(name: str) -> Any:
+    if name in ("ApprovalRequest", "ApprovalResponse"):
+        from amplifier_core import approval_models
 
-
-def _check_timeout(seconds: float) -> float:
-    # Written so that NaN fails too.
-    if not seconds > 0:
-        raise ValueError("Timeout must be positive or None (infinite wait)")
-    return seconds
-
-
-def _is_unset(value: object) -> bool:
-    return value is None
-
-
-#: Fields beyond the published ones: dumped only when they are set, so that a published request dumps as published.
-_Text = Annotated[str | None, Field(exclude_if=_is_unset)]
-
-
-class ApprovalRequest(BaseModel):
-    """Ask whether something may be done; `timeout` None waits forever.
-
-    The first five fields are the published ones. The kernel sets the others on every request that it makes; a module
-    that asks a provider by itself may leave them out.
-    """
-
-    model_config = ConfigDict(defer_build=True)
-
-    tool_name: str
-    action: str
-    details: dict[str, Any] = Field(default_factory=dict)
-    risk_level: str
-    timeout: Annotated[float, AfterValidator(_check_timeout)] | None = None
-
-    #: Identifies the request in events, in the log and in answers, where it is called `approval_id`.
-    id: _Text = None
-    #: The session and the span that ask.
-    session_id: _Text = None
-    span_id: _Text = None
-    #: Who asks: policies, through `coordinator.authorize`; a hook, by `ask_user`; a module that asks by itself.
-    origin: Annotated[Literal["policy", "hook", "module"] | None, Field(exclude_if=_is_unset)] = None
-    #: The policy or hook whose reason this is, and all policies that ask.
-    source: _Text = None
-    sources: Annotated[tuple[str, ...] | None, Field(exclude_if=_is_unset)] = None
-    reason: _Text = None
-    #: What the action is done to, on one line: a command, path or host that a policy names; the event of a hook.
-    subject: _Text = None
-    #: The sentence to show, the answers to offer, and what silence means.
-    prompt: _Text = None
-    options: Annotated[list[str] | None, Field(exclude_if=_is_unset)] = None
-    default: Annotated[Literal["allow", "deny"] | None, Field(exclude_if=_is_unset)] = None
-    #: When the timeout passes; None when it never does.
-    deadline: Annotated[datetime | None, Field(exclude_if=_is_unset)] = None
-
-
-class ApprovalResponse(BaseModel):
-    """Answer an `ApprovalRequest`; `remember` asks not to be asked this again.
-
-    The first three fields are the published ones.
-    """
-
-    model_config = ConfigDict(defer_build=True)
-
-    approved: bool
-    reason: str | None = None
-    remember: bool = False
-
-    #: The id of the request that this answers.
-    approval_id: _Text = None
-    #: The option that was chosen, or the words of the person.
-    answer: _Text = None
-    #: Who decided: a `kind` such as `person` or `rule`, and what goes with it. See docs/security.md.
-    answered_by: Annotated[Mapping[str, str] | None, Field(exclude_if=_is_unset)] = None
-
-    @property
-    def text(self) -> str:
-        """Return the answer as text; without one, `Allow` or `Deny` and the reason."""
-        if self.answer is not None:
-            return self.answer
-        return "Allow" if self.approved else f"Deny: {self.reason}" if self.reason else "Deny"
+        return getattr(approval_models, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -71,7 +71,8 @@ class AmplifierSession:
     @property
     def status(self) -> SessionStatus:
         if self._status is None:
-            self._status = SessionStatus(session_id=self.session_id, started_at=self._created_at)
+            # Unchecked: making the validator of the model takes longer than a turn with a fast model.
+            self._status = SessionStatus.model_construct(session_id=self.session_id, started_at=self._created_at)
         return self._status
 
     async def initialize(self) -> None:

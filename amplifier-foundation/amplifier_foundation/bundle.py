@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.bundle import Bundle as ComposedBundle
@@ -24,6 +24,7 @@ from amplifier_foundation.merge import copied
 from amplifier_foundation.prepared_bundle import BundleModuleResolver as BundleModuleResolver
 from amplifier_foundation.prepared_bundle import BundleModuleSource as BundleModuleSource
 from amplifier_foundation.prepared_bundle import PreparedBundle as PreparedBundle
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer

@@ -7,7 +7,7 @@ from typing import Final
 
 _OPENING: Final = "<system-reminder"
 _CLOSING: Final = "</system-reminder>"
-_TAG: Final = re.compile(r"<(?=[\s/]*system-reminder)", re.IGNORECASE)
+_TAG: Final = r"(?i)<(?=[\s/]*system-reminder)"
 _CUT: Final = "(cut here)"
 
 
@@ -37,4 +37,4 @@ def is_reminder(text: str) -> bool:
 
 def without_tags(text: str) -> str:
     """Return a text that can neither end the reminder around it nor start another."""
-    return _TAG.sub("‹", text)
+    return re.sub(_TAG, "‹", text)

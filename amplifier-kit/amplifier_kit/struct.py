@@ -10,14 +10,26 @@ of `dataclasses` accept structs. Where thousands of instances are created, a dat
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
-from typing import Any, ClassVar, NoReturn, dataclass_transform
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
+from inspect import get_annotations
+from typing import Any, ClassVar, Final, NoReturn, dataclass_transform
+
+
+class _DataclassFields:
+    """Make a struct a data class when `dataclasses` asks for its fields."""
+
+    def __get__(self, struct: object, owner: type[_Fields]) -> dict[str, Field[Any]]:
+        if owner in _BASES:
+            raise AttributeError("__dataclass_fields__")
+        dataclass(init=False, repr=False, eq=False)(owner)
+        made: dict[str, Field[Any]] = owner.__dict__["__dataclass_fields__"]
+        return made
 
 
 class _Fields:
     """What frozen and other structs have in common."""
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_fields__ = _DataclassFields()
     __struct_fields__: ClassVar[dict[str, Field[Any]]]
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -33,7 +45,7 @@ class _Fields:
             values[name] = value
         # In the order of the fields, which the hash relies on.
         self.__dict__.update(
-            {name: values[name] if name in values else _default(self, one) for name, one in declared.items()}
+            {name: values[name] if name in values else _default(self, name, one) for name, one in declared.items()}
         )
         self.__post_init__()
 
@@ -72,21 +84,28 @@ class FrozenStruct(_Fields):
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
+_BASES: Final = (_Fields, Struct, FrozenStruct)
+
+
 def _fields_of(struct: type[_Fields]) -> dict[str, Field[Any]]:
-    """Return the fields of a class by name, and make it a data class for `dataclasses`."""
+    """Return the fields of a class by name, those of its bases first."""
     known: dict[str, Field[Any]] | None = struct.__dict__.get("__struct_fields__")
     if known is None:
-        for base in struct.__bases__:
-            if issubclass(base, _Fields) and base not in (_Fields, Struct, FrozenStruct):
-                _fields_of(base)
-        dataclass(init=False, repr=False, eq=False)(struct)
-        known = struct.__struct_fields__ = {one.name: one for one in fields(struct)}
+        known = {}
+        for base in reversed(struct.__mro__[1:]):
+            if issubclass(base, _Fields) and base not in _BASES:
+                known |= _fields_of(base)
+        for name, annotation in get_annotations(struct).items():
+            if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
+                default = struct.__dict__.get(name, MISSING)
+                known[name] = default if isinstance(default, Field) else field(default=default)
+        struct.__struct_fields__ = known
     return known
 
 
-def _default(struct: _Fields, missing: Field[Any]) -> Any:
+def _default(struct: _Fields, name: str, missing: Field[Any]) -> Any:
     if missing.default is not MISSING:
         return missing.default
     if missing.default_factory is not MISSING:
         return missing.default_factory()
-    raise TypeError(f"{type(struct).__name__}: argument {missing.name!r} is missing")
+    raise TypeError(f"{type(struct).__name__}: argument {name!r} is missing")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sessions.index import SessionCatalog
+from amplifier_foundation.sessions.store import SessionCatalog
 
 from .conftest import Project, wait_for
 

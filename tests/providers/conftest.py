@@ -18,8 +18,7 @@ import yaml
 from amplifier_core.testing import wait_for
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, prepare
-from amplifier_foundation.sessions.prepare_saved import prepare_saved
-from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.resume import load_session, prepare_saved
 from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_testing.llm import (
     AnthropicWire,

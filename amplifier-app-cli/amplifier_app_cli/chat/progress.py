@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.chat.tool_output import FOLDED, FOLDED_FAILURE, KeptOutputs, ToolOutput, output_of
@@ -24,6 +24,7 @@ from amplifier_app_cli.ui.layout import (
 )
 from amplifier_app_cli.ui.plain import plain, visible
 from amplifier_app_cli.ui.spending import price_text
+from amplifier_kit.named_tuple import NamedTuple
 
 _PRIORITY = 950
 _MOST_TOOLS = 5

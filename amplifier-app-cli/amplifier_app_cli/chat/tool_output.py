@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_app_cli.ui.layout import counted, shortened, single_line
 from amplifier_app_cli.ui.plain import plain
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Lines of an output that are shown at once: of a failure, and of everything else.
 FOLDED: Final = 5

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.children.endings import (
     CLOSED,
@@ -27,6 +27,7 @@ from amplifier_app_cli.children.endings import (
     reported_ending,
 )
 from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.metadata import SessionSummary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import click
 
@@ -35,6 +35,7 @@ from amplifier_foundation.plan.prepare import Composition
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.settings.secrets import masked
 from amplifier_foundation.trust.store import TrustStore
+from amplifier_kit.named_tuple import NamedTuple
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FileScope = Literal["user", "project"]

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -19,6 +19,7 @@ from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import complain, say
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeysError, KeyStore
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.mcp.config import MODULE, Found
 from amplifier_app_cli.providers.settings import environ_with_keys
@@ -23,6 +23,7 @@ from amplifier_foundation.settings.plan import expand_plan
 from amplifier_foundation.sources.module_resolver import PreparedModules
 from amplifier_foundation.trust.check import UntrustedError
 from amplifier_foundation.trust.store import TrustStore
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

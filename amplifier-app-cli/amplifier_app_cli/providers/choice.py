@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.providers.known import (
     KNOWN,
@@ -25,6 +25,7 @@ from amplifier_app_cli.providers.known import (
 from amplifier_app_cli.providers.local_server import serves_models
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.local_model import SMALL_MODEL
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from amplifier_app_cli import exits
 from amplifier_app_cli.app import App
-from amplifier_app_cli.run.attachments import Attachments
 from amplifier_app_cli.run.printers import Printer, printer_for
 from amplifier_app_cli.session_app import Outcome, SessionApp
 from amplifier_app_cli.session_request import PreparedSession, SessionRequest
@@ -21,6 +20,7 @@ from amplifier_core.plan import plan_modules
 from amplifier_foundation.errors import FoundationError
 
 if TYPE_CHECKING:
+    from amplifier_app_cli.run.attachments import Attachments
     from amplifier_app_cli.ui.approval.stderr_terminal import StderrTerminal
     from amplifier_foundation.approvals.pending_calls import PendingCall
     from amplifier_foundation.prompt.user_input import UserInput
@@ -76,7 +76,8 @@ class _PromptView:
         self._session = SessionApp(app, request, self)
         self.printer: Printer = printer_for(output_format, out, self._session.stats, is_quiet=app.is_quiet)
         self._mcp_servers = McpServerNotice()
-        self._attachments = Attachments()
+        #: None if the request names no files.
+        self._attachments: Attachments | None = None
         #: The pending calls that run before the prompt.
         self._pending: tuple[PendingCall, ...] = ()
         self._prepared_after: int | None = None
@@ -86,12 +87,15 @@ class _PromptView:
         session = self._session
         try:
             async with session:
-                if self._attachments.schema is not None:
-                    self._attachments.schema.register(session.coordinator)
+                files = self._attachments
+                if files is not None and files.schema is not None:
+                    files.schema.register(session.coordinator)
                 await self._mcp_servers.wait(session.coordinator, self._app.inform)
-                outcome = await session.turn(self._prompt, self._pending, self._attachments.images)
+                outcome = await session.turn(self._prompt, self._pending, files.images if files is not None else ())
                 self._mcp_servers.check(session.coordinator)
-                outcome = self._attachments.check(self._with_hint(outcome))
+                outcome = self._with_hint(outcome)
+                if files is not None:
+                    outcome = files.check(outcome)
                 if outcome.response is not None:
                     self.printer.answer(outcome.response)
         except asyncio.CancelledError:
@@ -123,7 +127,10 @@ class _PromptView:
     async def start(self, session: SessionApp) -> None:
         """Read the attached files, say what runs, and connect printer and approvals. Raises NothingToDoError."""
         runtime = session.runtime
-        self._attachments = await asyncio.to_thread(Attachments.read, session.request, runtime.prompt.access)
+        if session.request.images or session.request.output_schema is not None:
+            from amplifier_app_cli.run.attachments import Attachments
+
+            self._attachments = await asyncio.to_thread(Attachments.read, session.request, runtime.prompt.access)
         self._prepared_after = session.stats.milliseconds
         for note in (*session.parts.notes, *runtime.warnings):
             say(f"note: {note}")  # also with --quiet: these differ from what the user expects

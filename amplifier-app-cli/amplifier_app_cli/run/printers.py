@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from amplifier_app_cli.children.endings import CLOSED, SPAWNED, STARTED
 from amplifier_app_cli.ui.answer import AnswerFollower
@@ -14,6 +14,7 @@ from amplifier_app_cli.ui.records import json_text
 from amplifier_app_cli.ui.say import before_line
 from amplifier_app_cli.ui.spending import usage_record
 from amplifier_app_cli.ui.streams import ResultStream
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.session_app import Outcome, SessionApp

@@ -12,7 +12,7 @@ from amplifier_app_cli.ui.plain import plain
 #: After hooks that change events.
 _PRIORITY: Final = 950
 #: The beginning of an escape sequence whose end may be in the next piece.
-_BEGUN_ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4})?\Z")
+_BEGUN_ESCAPE: Final = r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4})?\Z"
 
 Handler = Callable[[str, dict[str, Any]], None]
 
@@ -52,7 +52,7 @@ class AnswerFollower(ABC):
         if kind not in self.kinds:
             return
         text = self._held + text
-        begun = _BEGUN_ESCAPE.search(text)
+        begun = re.search(_BEGUN_ESCAPE, text)
         self._held = begun.group() if begun else ""
         if text := plain(text.removesuffix(self._held)):
             self._shown += _without_space(text)

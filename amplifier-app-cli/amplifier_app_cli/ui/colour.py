@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from amplifier_kit.named_tuple import NamedTuple
 
 
 def choose_colour(when: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TextIO
 
@@ -226,6 +225,8 @@ def shortened(text: str, width: int) -> str:
 
 def _columns_of(character: str) -> int:
     # Vowels and endings of Korean letters in parts are drawn into the letter before them.
+    import unicodedata  # a library that most runs need not load
+
     if unicodedata.category(character) in ("Cf", "Me", "Mn") or "\u1160" <= character <= "\u11ff":
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_app_cli.ui.colour import Ink
 from amplifier_app_cli.ui.layout import columns, single_line, wrap_text
 from amplifier_app_cli.ui.plain import plain
+from amplifier_kit.named_tuple import NamedTuple
 
 _MARK: Final = "❯ "
 _NO_MARK: Final = "  "

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_app_cli.ui.say import events_with_notice
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Mentions named in one notice; pasted text may hold any number of words with an @.
 _MOST_NAMED: Final = 3

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core import ApprovalRequest, ApprovalResponse
 from amplifier_core.approval import ApprovalHandler, ApprovalSystem, put
 from amplifier_core.events import PROVIDER_REQUEST
 from amplifier_core.models import HookResult
@@ -23,6 +22,9 @@ from amplifier_foundation.approvals.pending_calls import (
 )
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.struct import FrozenStruct
+
+if TYPE_CHECKING:
+    from amplifier_core.approval_models import ApprovalRequest, ApprovalResponse
 
 #: The answer that leaves the decision to the next approver; a reason may follow behind a colon.
 ESCALATE: Final = "Escalate"
@@ -77,6 +79,8 @@ class Approvers(ApprovalHandler):
                 "answered_by": dict(approver.by),
             }
             await self._coordinator.hooks.emit(APPROVAL_ESCALATED, data)
+        from amplifier_core.approval_models import ApprovalResponse
+
         return ApprovalResponse(approved=False, reason="no approver decided", answered_by=NOBODY)
 
 
@@ -154,6 +158,8 @@ class Unattended(ApprovalHandler):
         if recorded is not None:
             by = person_at("approval", recorded.by, recorded.at)
             if recorded.answer == "allow":
+                from amplifier_core.approval_models import ApprovalResponse
+
                 return ApprovalResponse(approved=True, answer="Allow", answered_by=by)
             return _denial(recorded.note or "not allowed", by)
         if not await self._keep(call, question):
@@ -197,4 +203,6 @@ class Unattended(ApprovalHandler):
 
 
 def _denial(reason: str, by: AnsweredBy | None = None) -> ApprovalResponse:
+    from amplifier_core.approval_models import ApprovalResponse
+
     return ApprovalResponse(approved=False, answer=f"Deny: {reason}", answered_by=by)

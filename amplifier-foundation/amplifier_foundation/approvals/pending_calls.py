@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, make_private, replace_file
+from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:
     from amplifier_core import ApprovalRequest
@@ -41,8 +42,7 @@ class CallNotFoundError(PendingCallsError):
     code = "call_not_found"
 
 
-@dataclass(frozen=True)
-class PendingQuestion:
+class PendingQuestion(FrozenStruct):
     """One request about a call, and its answer."""
 
     prompt: str
@@ -72,8 +72,7 @@ class PendingQuestion:
         return (self.action, self.about, *filter(None, (self.source, self.subject, text)))
 
 
-@dataclass(frozen=True)
-class PendingCall:
+class PendingCall(FrozenStruct):
     """A tool call, exactly as it will run, with all questions about it."""
 
     tool_call_id: str

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -22,6 +22,7 @@ from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, TOOL_ERROR,
 from amplifier_core.models import HookResult
 from amplifier_foundation.approvals.answered_by import APP, AnsweredBy
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.named_tuple import NamedTuple
 
 _NAME: Final = "app-approval-provider"
 _OPTIONS: Final = ("Allow", "Deny")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.anchors import beside, is_relative, root_above
 from amplifier_foundation.bundles.bundle import Bundle, Layer, Owner
 from amplifier_foundation.merge import SETTINGS, join_lists, module_key
+from amplifier_kit.named_tuple import NamedTuple
 
 Keys = tuple[str, ...]
 Place = tuple[str | int, ...]

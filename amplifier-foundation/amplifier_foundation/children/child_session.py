@@ -9,22 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.bounded_call import DeadlineExceeded, call, running_task
 from amplifier_foundation.children.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.children.results import Result, children_prefix, save_result
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.index import folder_names
 from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.origin import Origin
 from amplifier_foundation.sessions.plan import ModulesMissingError
 from amplifier_foundation.sessions.runtime import SessionRuntime
+from amplifier_foundation.sessions.store import folder_names
 from amplifier_foundation.usage.history import current_facts, total_cost
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.tasks import run_bounded, run_to_end
 from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.log.files import SessionLogBusy
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_core.cancellation import CancellationToken

@@ -20,12 +20,13 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.merge import OVERLAY, copied, merge
 from amplifier_foundation.paths import Home
 from amplifier_kit.engine.routing.matrix import FAST, GENERAL, Candidate, MatrixError, load_matrix, with_overrides
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.settings.settings import Settings

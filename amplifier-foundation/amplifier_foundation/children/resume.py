@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_foundation.children.errors import ChildUnknownError
 from amplifier_foundation.children.restrictions import restrict
@@ -30,12 +30,13 @@ from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.merge import copied
 from amplifier_foundation.plan.composed import masked_keys, with_secrets_of
 from amplifier_foundation.plan.prepared import Prepared
-from amplifier_foundation.sessions.index import folder_names
 from amplifier_foundation.sessions.metadata import RECORD, load_metadata
 from amplifier_foundation.sessions.resume import SavedSession, load_session
+from amplifier_foundation.sessions.store import folder_names
 from amplifier_foundation.sessions.turns import message_text, starts_turn
 from amplifier_kit.engine.delegation.parent_context import without_context
 from amplifier_kit.engine.pairing import tool_call_ids
+from amplifier_kit.named_tuple import NamedTuple
 
 Message = dict[str, Any]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from amplifier_foundation.paths import amplifier_home, expanded
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "ParsedURI",

@@ -105,7 +105,7 @@ class Composed(FrozenStruct):
 
 
 #: What `--provider`, `--model` and `--max-tokens` set for one session: which model answers is said anyway.
-_CHOSEN: Final = re.compile(r"providers\..+\.config\.(default_model|max_tokens|priority)")
+_CHOSEN: Final = r"providers\..+\.config\.(default_model|max_tokens|priority)"
 _TEXTS: Final = ("reference", "name", "version", "uri", "instruction", "lock")
 _MAPPINGS: Final = ("plan", "context", "namespaces", "pins", "roots", "texts")
 _KINDS: Final[dict[str, type]] = {
@@ -133,7 +133,7 @@ def differences(recorded: Composed, current: Composed) -> list[str]:
         f"{key}: {_shown(before, key)} when the session was made, {_shown(now, key)} now"
         for key in sorted({*before, *now})
         if before.get(key) != now.get(key) and repr(before.get(key)) != repr(now.get(key))
-        if key in now or not _CHOSEN.fullmatch(key)
+        if key in now or not re.fullmatch(_CHOSEN, key)
     ]
     lines += _placed_differences(recorded, current)
     lines += _pin_differences(recorded, current)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplifier_foundation.policy.permissions import Judgement, Permissions, known_action, named_details
 from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.rules import Rule
+from amplifier_kit.named_tuple import NamedTuple
 
 
 class Explanation(NamedTuple):

@@ -15,7 +15,7 @@ __all__ = ["MAX_FILES", "ContextBlock", "ContextBlocks", "credit"]
 
 #: The most different files in one prompt.
 MAX_FILES: Final = 200
-_TAG: Final = re.compile(r"<(?=\s*/?\s*context_file)", re.IGNORECASE)
+_TAG: Final = r"(?i)<(?=\s*/?\s*context_file)"
 _ENTITIES: Final = str.maketrans({"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -31,7 +31,7 @@ class ContextBlock(Struct):
         Tags of blocks inside the content get `&lt;` in place of their `<`.
         """
         paths = ", ".join(self.credits).translate(_ENTITIES)
-        content = _TAG.sub("&lt;", self.file.text)
+        content = re.sub(_TAG, "&lt;", self.file.text)
         return f'<context_file paths="{paths}">\n{content.rstrip()}\n</context_file>'
 
 

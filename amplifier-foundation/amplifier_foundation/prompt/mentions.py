@@ -19,13 +19,13 @@ from amplifier_kit.struct import FrozenStruct
 
 __all__ = ["Mention", "find_mentions"]
 
-_MENTION: Final = re.compile(r"@[\w:./~-]+")
+_MENTION: Final = r"@[\w:./~-]+"
 #: A name has at least one of these.
-_NAMING: Final = re.compile(r"[\w~/]")
+_NAMING: Final = r"[\w~/]"
 _BEFORE: Final = frozenset("0123456789_.+-/\\@%")
-_FENCE: Final = re.compile(r"[ \t>]*(?P<marks>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
-_TICKS: Final = re.compile("`+")
-_BLANK_LINE: Final = re.compile(r"\n[ \t\r]*\n")
+_FENCE: Final = r"(?s)[ \t>]*(?P<marks>`{3,}|~{3,})(?P<rest>.*)"
+_TICKS: Final = "`+"
+_BLANK_LINE: Final = r"\n[ \t\r]*\n"
 
 
 class Mention(FrozenStruct):
@@ -42,9 +42,9 @@ def find_mentions(text: str) -> list[Mention]:
         return []
     mentions = []
     for start, end in _prose(text):
-        for match in _MENTION.finditer(text, start, end):
+        for match in re.compile(_MENTION).finditer(text, start, end):
             name = match.group().rstrip(".:")
-            if _NAMING.search(name) and not _is_in_word(text, match.start()):
+            if re.search(_NAMING, name) and not _is_in_word(text, match.start()):
                 mentions.append(Mention(name, match.start(), match.start() + len(name)))
     return mentions
 
@@ -67,7 +67,7 @@ def _outside_fences(text: str) -> Iterator[tuple[int, int]]:
     start = at = 0
     while at < len(text):
         end = text.find("\n", at) + 1 or len(text)
-        match = _FENCE.match(text, at, end)
+        match = re.compile(_FENCE).match(text, at, end)
         marks, rest = (match["marks"], match["rest"].strip()) if match else ("", "")
         if not opened and marks and not (marks[0] == "`" and "`" in rest):
             yield start, at
@@ -81,7 +81,7 @@ def _outside_fences(text: str) -> Iterator[tuple[int, int]]:
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the paragraphs: inline code does not reach beyond one."""
-    for match in _BLANK_LINE.finditer(text, start, end):
+    for match in re.compile(_BLANK_LINE).finditer(text, start, end):
         yield start, match.end()
         start = match.end()
     yield start, end
@@ -89,7 +89,7 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _outside_ticks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the parts between inline code, which ends with as many backticks as it starts with."""
-    runs = [(match.start(), match.end()) for match in _TICKS.finditer(text, start, end)]
+    runs = [(match.start(), match.end()) for match in re.compile(_TICKS).finditer(text, start, end)]
     last = {stop - first: index for index, (first, stop) in enumerate(runs)}
     index = 0
     while index < len(runs):

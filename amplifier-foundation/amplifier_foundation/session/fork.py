@@ -11,9 +11,8 @@ from typing import Any
 from amplifier_foundation.session.files import StrPath, existing
 from amplifier_foundation.session.turns import count_turns, get_turn_summary, is_user_message, slice_to_turn
 from amplifier_foundation.sessions import fork
-from amplifier_foundation.sessions.index import folder_names
 from amplifier_foundation.sessions.metadata import load_metadata, read_summary
-from amplifier_foundation.sessions.store import lineage
+from amplifier_foundation.sessions.store import folder_names, lineage
 from amplifier_foundation.sessions.transcript import load_history
 from amplifier_foundation.sessions.turns import Orphans, settle_orphans
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, make_private
@@ -26,6 +26,7 @@ from amplifier_foundation.sessions.file_states import (
     route,
     state_at,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "Checkpoint",

@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from amplifier_foundation.errors import FoundationError
-from amplifier_foundation.sessions.index import folder_names
 from amplifier_foundation.sessions.log import is_running, lock_session
 from amplifier_foundation.sessions.metadata import SessionSummary, last_activity
-from amplifier_foundation.sessions.store import SessionStore
+from amplifier_foundation.sessions.store import SessionStore, folder_names
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, LogLock, SessionLogBusy
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "ASIDE",

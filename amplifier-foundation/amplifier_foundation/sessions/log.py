@@ -18,12 +18,14 @@ from contextlib import closing, contextmanager
 from dataclasses import field
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+from amplifier_core.trace import current_scope
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn, turn_boundaries
 from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import Struct
 
 if TYPE_CHECKING:
@@ -582,3 +584,44 @@ def _record(event: str, data: dict[str, Any]) -> dict[str, Any]:
     top = {key: value for key, value in data.items() if key in keys}
     rest = {key: value for key, value in data.items() if key not in keys}
     return {"lvl": "ERROR" if is_error else "WARNING", "event": event, "component": "app", **top, "data": rest}
+
+
+# -- what Python logs in a session --
+
+
+class PythonLog(logging.Handler):
+    """Write the records that code of one session logs; those of other sessions and of the app are not its own."""
+
+    def __init__(self, coordinator: Any) -> None:
+        super().__init__(logging.WARNING)
+        self._coordinator = coordinator
+
+    def connect(self) -> None:
+        logging.getLogger().addHandler(self)
+
+    def disconnect(self) -> None:
+        logging.getLogger().removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; it is shown as well if nothing else shows it."""
+        self._show_alone(record)
+        scope = current_scope()
+        is_own = scope is not None and scope.owner is self._coordinator
+        if not is_own or getattr(record, "is_in_session_log", False):
+            return
+        data: dict[str, Any] = {"logger": record.name}
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            from amplifier_foundation.tracebacks import error_record
+
+            data["error"] = error_record(error)
+        try:
+            self._coordinator.log(record.levelname, record.getMessage(), **data)
+        except Exception:
+            self.handleError(record)
+
+    def _show_alone(self, record: logging.LogRecord) -> None:
+        """Do what Python does without any handler: this one must not make warnings invisible."""
+        handlers, shown = logging.getLogger().handlers, logging.lastResort
+        if shown is not None and handlers[:1] == [self] and all(isinstance(one, PythonLog) for one in handlers):
+            shown.handle(record)

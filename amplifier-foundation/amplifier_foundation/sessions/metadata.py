@@ -12,10 +12,11 @@ import stat
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.reminders import is_reminder
 
 __all__ = [

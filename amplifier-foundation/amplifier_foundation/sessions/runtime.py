@@ -41,6 +41,7 @@ from amplifier_foundation.prompt.delivery import PromptDelivery
 from amplifier_foundation.prompt.system_prompt import SystemPrompt
 from amplifier_foundation.prompt.user_input import UserInput
 from amplifier_foundation.sessions.capabilities import capabilities_of
+from amplifier_foundation.sessions.log import PythonLog
 from amplifier_foundation.sessions.origin import Children, Mounted, OnChildEvent, Origin, Spawner
 from amplifier_foundation.sessions.plan import (
     has_own_rules,
@@ -53,7 +54,6 @@ from amplifier_foundation.sessions.plan import (
     wants_hash_chain,
     with_folders,
 )
-from amplifier_foundation.sessions.python_log import PythonLog
 from amplifier_foundation.sessions.recorder import SessionRecorder, starting_metadata
 from amplifier_foundation.trust.store import GivenTrust
 from amplifier_foundation.usage.budget import SessionBudget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_foundation.merge import Keys
 from amplifier_foundation.settings.checks import check_settings
@@ -12,6 +12,7 @@ from amplifier_foundation.settings.keys import KeyStore
 from amplifier_foundation.settings.scopes import Key, SettingsError, find, is_module_list, parts_of, position
 from amplifier_foundation.settings.secrets import clear_secrets, variable_name
 from amplifier_foundation.yaml_edit import Draft, edit_file
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Settings in which variables are expanded, so that a secret can be referred to.
 _EXPANDED = (("config", "providers"), ("modules",), ("overrides",))

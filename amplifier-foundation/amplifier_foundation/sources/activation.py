@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
@@ -24,6 +24,7 @@ from amplifier_foundation.sources.module_project import (
     read_module_project,
     write_dist_info,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

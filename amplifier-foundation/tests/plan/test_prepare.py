@@ -13,8 +13,7 @@ from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, compose, prepare
 from amplifier_foundation.plan.project_files import code_in_project, control_files_of
-from amplifier_foundation.sessions.prepare_saved import prepare_saved
-from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.resume import load_session, prepare_saved
 from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.sources.activation import ModuleActivationError
 from amplifier_foundation.trust.check import UntrustedError

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sessions.index import SessionCatalog, SessionsUnreadableError
 from amplifier_foundation.sessions.store import (
     AmbiguousSessionError,
+    SessionCatalog,
     SessionIdError,
     SessionNameError,
     SessionNotFoundError,
     SessionStore,
+    SessionsUnreadableError,
 )
 
 A = "aaaa1111-39a2-4a1d-9b5e-6f4b7c1f2d3e"
@@ -86,7 +87,7 @@ def test_the_second_list_is_the_first(home: Home, project: Path, make: Make, mon
     def unread(folder: Any) -> Any:
         raise AssertionError(f"{folder} was read")
 
-    monkeypatch.setattr("amplifier_foundation.sessions.index.read_facts", unread)
+    monkeypatch.setattr("amplifier_foundation.sessions.store.read_facts", unread)
     assert SessionStore(home).list(project, include_children=True) == first
     assert len(first) == 3
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sessions.index import SessionCatalog
-from amplifier_foundation.sessions.store import SessionStore
+from amplifier_foundation.sessions.store import SessionCatalog, SessionStore
 
 _COMMON = """\
 import os, sys, time
 from pathlib import Path
 from amplifier_foundation.paths import Home
-from amplifier_foundation.sessions.index import SessionCatalog
+from amplifier_foundation.sessions.store import SessionCatalog
 from amplifier_foundation.sessions.metadata import SessionGoneError, update_metadata
 from amplifier_foundation.sessions.store import SessionStore, SessionNameError, SessionNotFoundError
 SessionCatalog.settled = 0.0
@@ -125,7 +124,7 @@ for _ in range(5):
     def unread(folder: Any) -> Any:
         raise AssertionError(f"{folder} was read")
 
-    monkeypatch.setattr("amplifier_foundation.sessions.index.read_facts", unread)
+    monkeypatch.setattr("amplifier_foundation.sessions.store.read_facts", unread)
     assert len(store.list(tmp_path)) == 300
     assert store.warnings == []
 

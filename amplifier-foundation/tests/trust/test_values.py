@@ -9,8 +9,7 @@ import pytest
 
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, compose, prepare
-from amplifier_foundation.sessions.prepare_saved import prepare_saved
-from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.resume import load_session, prepare_saved
 from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.trust.check import UntrustedError
 from amplifier_foundation.trust.store import TrustStore

@@ -8,7 +8,9 @@ session unusable. Messages are plain dicts, as `docs/contracts` describe them; n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
+
+from amplifier_kit.named_tuple import NamedTuple
 
 Kind = Literal[
     "missing_result", "orphan_result", "duplicate_result", "misplaced_result", "duplicate_id", "unclosed_turn"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.data import describe
 from amplifier_core.events import ORCHESTRATOR_COMPLETE, PROMPT_COMPLETE, PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_END
 from amplifier_kit.engine.tasks import cancel_and_wait, start
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = ["TurnNotice", "TurnNotifier"]
 

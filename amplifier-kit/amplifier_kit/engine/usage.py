@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Context, Decimal, InvalidOperation
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Self
 
 from amplifier_core.llm_errors import AbortError, LLMError
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.named_tuple import NamedTuple
 
 #: No answer takes more tokens, or costs more.
 MAX_COUNT: Final = 10**12

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from enum import Flag, auto
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import Final
 
@@ -21,6 +20,8 @@ _NOT_PRINTABLE_ASCII: Final = r"[^\x00-\x7e]"
 @lru_cache(maxsize=4096)
 def is_unseen(character: str) -> bool:
     """Return whether a character is invisible, or looks like an ordinary blank without being one."""
+    import unicodedata  # a library that most runs need not load
+
     return character != " " and (
         unicodedata.category(character) in INVISIBLE or re.match(_BLANK, character) is not None
     )

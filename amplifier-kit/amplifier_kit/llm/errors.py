@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.llm_errors import (
     AccessDeniedError,
@@ -38,6 +38,7 @@ from amplifier_core.llm_errors import (
     RateLimitError,
     StreamError,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 ErrorType = type[LLMError]
 

@@ -7,11 +7,12 @@ answer is checked here, whatever the service promises.
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormatJsonSchema, TextBlock, ToolSpec
 from amplifier_kit.llm.response import LLMResponse
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.reminders import reminder
 
 Mode = Literal["native", "tool", "prompt"]

@@ -8,9 +8,10 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from amplifier_kit.log.record import decode
+from amplifier_kit.named_tuple import NamedTuple
 
 NAME = "events.jsonl"
 

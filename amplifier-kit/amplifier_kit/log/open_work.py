@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.events import (
     EXECUTION_END,
@@ -23,6 +23,7 @@ from amplifier_core.events import (
     TOOL_POST,
     TOOL_PRE,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 Write = Callable[[str, dict[str, Any]], None]
 

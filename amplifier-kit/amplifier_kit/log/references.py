@@ -18,11 +18,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from amplifier_kit.guard.private_files import replace_unmasked
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.record import decode, digest, encode
+from amplifier_kit.named_tuple import NamedTuple
 
 BLOB, LIST, LITERAL = "$blob", "$list", "$literal"
 MARKS = frozenset({BLOB, LIST, LITERAL})

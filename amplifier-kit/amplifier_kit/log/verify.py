@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.reader import LogLine, LogReader, TornLine
 from amplifier_kit.log.record import decode, digest
 from amplifier_kit.log.references import BLOB, LIST, Chain, apply_delta, chain_of, chain_of_digests, references
+from amplifier_kit.named_tuple import NamedTuple
 
 Kind = Literal["gap", "order", "chain", "blob", "list"]
 

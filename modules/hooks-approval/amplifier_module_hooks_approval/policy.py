@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_hooks_approval.config import ApprovalConfig
 
 if TYPE_CHECKING:

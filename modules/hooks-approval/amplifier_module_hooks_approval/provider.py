@@ -6,11 +6,12 @@ import asyncio
 import json
 import logging
 from collections.abc import Coroutine, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core import ApprovalRequest
 from amplifier_core.approval import ApprovalTimeoutError
 from amplifier_kit.awaitable import maybe_await, plain_result
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.policy import risk_of
 

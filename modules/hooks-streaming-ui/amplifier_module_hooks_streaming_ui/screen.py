@@ -10,9 +10,10 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from amplifier_kit.awaitable import await_soon
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_hooks_streaming_ui.plain import plain
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.events import (
     CONTENT_BLOCK_END,
@@ -15,6 +15,7 @@ from amplifier_core.events import (
     TOOL_PRE,
 )
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_hooks_streaming_ui.config import UiSection
 from amplifier_module_hooks_streaming_ui.line_buffer import LineBuffer
 from amplifier_module_hooks_streaming_ui.screen import Level, Line, Screen

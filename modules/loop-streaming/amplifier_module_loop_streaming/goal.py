@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from amplifier_core.events import PLAN_END, PLAN_START
 from amplifier_kit.engine.loop.config import UNLIMITED
@@ -15,6 +15,7 @@ from amplifier_kit.engine.loop.request import Choice
 from amplifier_kit.engine.loop.session import TurnSession
 from amplifier_kit.engine.loop.turn import Outcome
 from amplifier_kit.engine.tasks import Stopped, run_bounded, run_to_end
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.judge import Judge, Judgement, render_transcript
 from amplifier_module_loop_streaming.turn import GOAL_PROGRESS

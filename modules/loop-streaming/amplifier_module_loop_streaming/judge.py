@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_RESOLVE
 from amplifier_core.message_models import ChatRequest, Message
@@ -16,6 +16,7 @@ from amplifier_kit.engine.loop.reply import read_reply
 from amplifier_kit.engine.loop.request import Choice
 from amplifier_kit.engine.loop.session import TurnSession
 from amplifier_kit.engine.tasks import run_bounded
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_loop_streaming.config import Preference, StreamingConfig
 
 __all__ = ["Judge", "Judgement", "render_transcript"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from amplifier_kit.llm.chat.request import ChatConfig
 from amplifier_kit.llm.client import NO_KEY
 from amplifier_kit.llm.config import Name, env_or_config
 from amplifier_kit.llm.provider import key_field, model_field, url_field
+from amplifier_kit.named_tuple import NamedTuple
 
 DEFAULT_NAME: Final = "chat-completions"
 DEFAULT_MODEL: Final = "default"

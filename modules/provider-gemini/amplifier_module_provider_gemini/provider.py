@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from pydantic import Field, ValidationError
 
@@ -20,6 +20,7 @@ from amplifier_kit.llm.provider import LLMProvider, key_field, url_field
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer
 from amplifier_kit.llm.structured_output import Mode
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_provider_gemini.models import abilities_of, model_info
 from amplifier_module_provider_gemini.request import build_payload
 from amplifier_module_provider_gemini.response import StreamReader

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
+
+from amplifier_kit.named_tuple import NamedTuple
 
 _MAGIC: Final = b"GGUF"
 #: Plain values by their number in the format, as `struct` reads them.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
 from amplifier_kit.llm.request import native_spec, read_tool_choice
+from amplifier_kit.named_tuple import NamedTuple
 
 
 class CallStyle(NamedTuple):

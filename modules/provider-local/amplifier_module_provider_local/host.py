@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
@@ -20,6 +20,7 @@ from amplifier_kit.guard.processes.launch import PIPE, make_socket_folder, open_
 from amplifier_kit.guard.processes.programs import command_environment
 from amplifier_kit.guard.processes.running_command import signal_name
 from amplifier_kit.llm.client import http_client
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.processes.launch import Process

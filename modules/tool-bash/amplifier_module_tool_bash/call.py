@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_bash.config import BashConfig
 
 #: Seconds that a call may ask for; what takes longer belongs in the background.

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_kit.guard.files.place import Place, Roots, as_file_error, shown
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = ["MOST_LISTED", "Listing", "leads_to_hidden", "list_folder"]
 

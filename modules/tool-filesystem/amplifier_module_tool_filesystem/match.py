@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_kit.guard.files.place import LARGEST_TEXT, FileError
 from amplifier_kit.guard.files.text import LineMatch, Text, find_lines
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_filesystem.nearest import nearest
 
 __all__ = ["Edited", "edit"]

@@ -11,8 +11,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_mcp.catalogue import Catalogue, fetch_catalogue
 from amplifier_module_tool_mcp.config import McpConfig, Retry
 from amplifier_module_tool_mcp.faults import READ_ONLY, ServerFault, fault_of

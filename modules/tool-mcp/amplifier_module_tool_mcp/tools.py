@@ -6,9 +6,10 @@ import base64
 import binascii
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_core import ToolResult
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_mcp.catalogue import Offer, is_of_form
 from amplifier_module_tool_mcp.connection import Connection
 from amplifier_module_tool_mcp.faults import ServerFault

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from amplifier_core.data import reason
+from amplifier_kit.awaitable import await_soon
 from amplifier_kit.engine.tasks import cancel_and_wait
 from amplifier_kit.struct import Struct
 from amplifier_module_tool_recipes.expressions import (
@@ -30,6 +32,8 @@ from amplifier_module_tool_recipes.recipe import (
 )
 from amplifier_module_tool_recipes.state import State, Store
 from amplifier_module_tool_recipes.work import AGENT_EVENTS, AgentStep, Pace, StepError, run_command
+
+logger = logging.getLogger(__name__)
 
 #: Every event of a recipe, for the log.
 EVENTS: Final = (
@@ -440,4 +444,5 @@ class RecipeRun:
     def _show(self, message: str, level: str = "info") -> None:
         display = getattr(self._session.coordinator, "display_system", None)
         if display is not None:
-            display.show_message(message, level, source="recipe")
+            shown = display.show_message(message, level, source="recipe")
+            await_soon(shown, lambda error: logger.warning("A message of a recipe could not be shown: %s", error))

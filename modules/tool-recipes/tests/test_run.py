@@ -348,6 +348,26 @@ async def test_progress_is_reported(world: Any) -> None:
     assert reported[3]["steps"][1] == {"id": "b", "name": "b", "status": "in_progress"}
 
 
+async def test_steps_are_shown(world: Any) -> None:
+    """The display of the app gets a line for each step and failure, also one that must be awaited."""
+    shown: list[tuple[str, str, str]] = []
+
+    class Display:
+        async def show_message(self, message: str, level: str, source: str = "hook") -> None:
+            shown.append((message, level, source))
+
+    world.session.coordinator.display_system = Display()
+    await world.run(
+        "steps: [{id: a, type: bash, command: 'false', on_error: continue}, {id: b, type: bash, command: ls}]"
+    )
+    assert await wait_for(lambda: len(shown) == 3)
+    assert [(message.partition(":")[0], level, source) for message, level, source in shown] == [
+        ("work", "info", "recipe"),
+        ("Step 'a' failed", "warning", "recipe"),
+        ("work", "info", "recipe"),
+    ]
+
+
 async def test_secrets_are_masked_on_disk(world: Any, tmp_path: Path) -> None:
     """A key that a command prints is not in the state."""
     key = "sk-ant-" + "api03-" + "Ab3dEf6h" * 11

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 from fnmatch import translate
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
+
+from amplifier_kit.named_tuple import NamedTuple
 
 #: More alternatives than this are refused: braces multiply.
 MAX_ALTERNATIVES: Final = 64

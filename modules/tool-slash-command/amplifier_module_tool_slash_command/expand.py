@@ -11,9 +11,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, Denied, denied_to_model, project_of
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import Struct
 from amplifier_module_tool_slash_command.command_file import Command
 from amplifier_module_tool_slash_command.shell import run_shell

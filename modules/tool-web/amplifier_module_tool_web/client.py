@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import httpcore2
@@ -15,6 +15,7 @@ import httpx2
 
 from amplifier_kit.guard.network import Endpoint, MalformedError, Target, parse_authority, proxy_for
 from amplifier_kit.guard.ssrf import AddressRefusedError, Guard
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Failure
 
 if TYPE_CHECKING:

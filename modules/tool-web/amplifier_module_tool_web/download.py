@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 
 from amplifier_kit.guard.network import MalformedError, Target, parse_url
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Call, Failure
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from amplifier_kit.guard.files.workspace import FileAccess
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Call, Failure
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.config import WebConfig

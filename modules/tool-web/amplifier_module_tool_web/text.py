@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import html
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 import httpx2
+
+from amplifier_kit.named_tuple import NamedTuple
 
 # --- types ---
 

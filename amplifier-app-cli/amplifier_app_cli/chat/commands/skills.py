@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.ui.layout import table
 from amplifier_app_cli.ui.plain import plain
@@ -11,6 +11,7 @@ from amplifier_foundation.bundles.shipped import shipped_skills
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.prompt.access import Origin
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation

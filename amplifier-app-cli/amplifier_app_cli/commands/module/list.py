@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
@@ -25,6 +25,7 @@ from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.plan.module_config import installed_config
 from amplifier_foundation.plan.prepare import Composition
 from amplifier_kit.config import Config, config_keys, config_schema
+from amplifier_kit.named_tuple import NamedTuple
 
 #: The types of modules in the order they are listed.
 TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")

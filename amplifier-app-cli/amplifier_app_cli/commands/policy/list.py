@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -20,6 +19,7 @@ from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.policy_file import PolicySource, read_policy_file
 from amplifier_foundation.policy.remembered_rules import RememberedRule, RememberedRules
 from amplifier_kit.guard.policy.rules import Rule
+from amplifier_kit.named_tuple import NamedTuple
 
 
 @click.command("list")

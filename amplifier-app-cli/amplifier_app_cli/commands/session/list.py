@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import Integer
 from amplifier_app_cli.ui.records import json_option
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

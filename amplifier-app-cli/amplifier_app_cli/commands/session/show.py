@@ -29,10 +29,9 @@ from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.sessions.checkpoints import CheckpointError, Checkpoints
 from amplifier_foundation.sessions.cleanup import folder_bytes
 from amplifier_foundation.sessions.log import is_running
-from amplifier_foundation.sessions.message_parts import message_parts
 from amplifier_foundation.sessions.metadata import SessionSummary, load_metadata, load_record
 from amplifier_foundation.sessions.store import SessionStore
-from amplifier_foundation.sessions.transcript import load_history
+from amplifier_foundation.sessions.transcript import load_history, message_parts
 from amplifier_foundation.sessions.turns import starts_turn
 from amplifier_kit.engine.usage import UsageRecord
 

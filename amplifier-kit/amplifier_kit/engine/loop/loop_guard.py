@@ -10,7 +10,9 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from amplifier_kit.named_tuple import NamedTuple
 
 #: The longest cycle that is detected, in iterations.
 _LONGEST: Final = 4

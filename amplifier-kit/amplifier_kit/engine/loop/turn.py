@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from amplifier_core.data import INTERRUPTS
 from amplifier_core.events import (
@@ -34,6 +34,7 @@ from amplifier_kit.engine.loop.request import Choice, choose_provider
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
 from amplifier_kit.engine.loop.tool_calls import CallResult, ToolRunner
 from amplifier_kit.engine.tasks import Stopped, run_bounded, run_to_end
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "FAST",

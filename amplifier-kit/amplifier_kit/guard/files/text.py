@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.named_tuple import NamedTuple
 
 #: How many bytes are examined to recognise a file's format.
 SAMPLE: Final = 65_536

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from amplifier_kit.config import Config, Paths, PathText
 from amplifier_kit.guard.authorization import HidingError, IsHidden, authorize, hiding
 from amplifier_kit.guard.files.changes import Change, apply_changes
 from amplifier_kit.guard.files.place import FileError, Place, Roots, reach, shown
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 from amplifier_kit.threads import run_stoppable
 

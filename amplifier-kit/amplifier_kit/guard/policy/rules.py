@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from amplifier_kit.guard.policy.facts import Facts, Part, parts_of
 from amplifier_kit.guard.policy.paths import (
@@ -25,6 +25,7 @@ from amplifier_kit.guard.policy.paths import (
     restricted_forms,
 )
 from amplifier_kit.guard.policy.segments import HOLE, RESERVED, Segment, spans_commands
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from amplifier_kit.guard.invisible_characters import INVISIBLE
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Replaces text in a word that is known only when the line runs. No command can contain it: it would end there.
 HOLE: Final = "\0"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_kit.guard.redaction.stream import ESCAPES, SEPARATOR
+from amplifier_kit.named_tuple import NamedTuple
 
 #: After this many bytes, reading may slow down.
 FLOOD: Final = 64 * 1024 * 1024

@@ -7,10 +7,9 @@ import string
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
-from itertools import product
 from os.path import commonprefix
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_kit.guard.redaction.prefilter import (
     HEAD,
@@ -23,6 +22,7 @@ from amplifier_kit.guard.redaction.prefilter import (
     mask_spans,
     pattern,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 # -- the table of tokens --
 
@@ -115,9 +115,9 @@ def is_made_up(body: str, mixed: bool) -> bool:
 
     A body with a random part is random, so a search may continue after a body that was rejected.
     """
-    if _BLANK.search(body) and len(_BLANKS.sub("", body)) <= _LONGEST_NAME:
+    if re.search(_BLANK, body) and len(re.sub(_BLANKS, "", body)) <= _LONGEST_NAME:
         return False
-    if not _RANDOM.search(body):
+    if not re.search(_RANDOM, body):
         return False
     return not mixed or all(re.search(kind, body) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
 
@@ -129,10 +129,10 @@ def parts(template: str) -> Iterator[str | Run]:
 
 
 #: A long run of letters, or a digit in a run of letters and digits: names have words and numbers between their hyphens.
-_RANDOM = re.compile("[A-Za-z]{20}|(?=[A-Za-z0-9]{6})[A-Za-z]*+[0-9]")
+_RANDOM: Final = "[A-Za-z]{20}|(?=[A-Za-z0-9]{6})[A-Za-z]*+[0-9]"
 #: What documentation writes in place of a token, and how long a name before it may be: `sk-ant-api03-xxxxxxxx`.
-_BLANK = re.compile(r"[xX*.]{6}")
-_BLANKS = re.compile(r"[xX*._\-]")
+_BLANK: Final = r"[xX*.]{6}"
+_BLANKS: Final = r"[xX*._\-]"
 _LONGEST_NAME = 10
 _PART = re.compile(r"([^{}]+)|\{([A-Za-z0-9]+):([0-9]+)(?:(\+)|-([0-9]+))?\}")
 
@@ -218,7 +218,8 @@ class _Index(NamedTuple):
     """
 
     by_head: dict[bytes, list[_Search]]
-    heads: set[bytes]
+    #: The heads by their length: a mark shorter than a head is looked up by what there is of it.
+    heads: dict[int, set[bytes]]
     in_words: list[tuple[str, list[_Search]]]
 
 
@@ -249,13 +250,13 @@ def _searches_for(glance: Glance) -> set[_Search]:
     """
     found: set[_Search] = set()
     if words := glance.long_words(VERY_LONG):
-        by_head, known, in_words = _index()
+        by_head, known_by_length, in_words = _index()
         for anchor, searches in in_words:
             if anchor in words:
                 found.update(searches)
         heads = glance.heads()
-        if not known.isdisjoint(heads):
-            for head in known & heads:
+        for length, known in known_by_length.items():
+            for head in known & (heads if length == HEAD else {head[:length] for head in heads}):
                 found.update(by_head[head])
     return found
 
@@ -270,29 +271,22 @@ def _index() -> _Index:
             if not form.not_after or (form.before and anchor[0] not in _BREAKS):
                 in_words.setdefault(anchor, []).append(search)
             else:
-                for head in {head for mark in marks for head in _heads(mark, form.after)}:
+                for head in {_head(mark) for mark in marks}:
                     by_head.setdefault(head, []).append(search)
     # Of anchors that are part of others, the short ones are enough.
     short = [anchor for anchor in in_words if not any(other in anchor for other in in_words if other != anchor)]
     merged = [
         (part, [search for anchor in in_words if part in anchor for search in in_words[anchor]]) for part in short
     ]
-    return _Index(by_head, set(by_head), merged)
+    known: dict[int, set[bytes]] = {}
+    for head in by_head:
+        known.setdefault(len(head), set()).add(head)
+    return _Index(by_head, known, merged)
 
 
-def _heads(mark: str, after: str) -> Iterator[bytes]:
-    """Yield how the first piece of a token may begin: with the mark, and after a short one with what may follow it."""
-    first, *rest = [piece for piece in _SEPARATORS.split(mark) if piece]
-    if rest or len(first) >= HEAD or not mark[-1].isalnum():
-        yield first[:HEAD].encode()
-        return
-    kinds: list[str] = []
-    for part in parts(after):
-        kinds += [ALPHABETS[part.kind]] * min(part.most or HEAD, HEAD) if isinstance(part, Run) else part
-    for count in range(HEAD - len(first) + 1):
-        # Fewer characters, where a separator comes next.
-        for following in product(*kinds[:count]):
-            yield (first + "".join(following)).encode()
+def _head(mark: str) -> bytes:
+    """Return how the first piece of a token with this mark begins."""
+    return next(piece for piece in _SEPARATORS.split(mark) if piece)[:HEAD].encode()
 
 
 def _literals(form: TokenFormat, common: str) -> list[str]:

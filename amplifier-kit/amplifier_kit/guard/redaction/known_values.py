@@ -30,7 +30,7 @@ _ENV_NAME = r"(?i)[A-Z0-9]_(?:KEY|PASS|PWD)$"
 #: Names that are also used for a way to authenticate: `auth: managed_identity`. Under these, and under `SORT_KEY`, only
 #: a value with a digit, or a JSON object, counts as a secret.
 _VAGUE_NAME = r"(?i)(?:auth|credentials?|creds)$"
-_TELLING = re.compile("[0-9]|^{")
+_TELLING: Final = "[0-9]|^{"
 #: A value in a key store under an ordinary name: a region or a version is shorter, or begins with a date.
 _LEAST_UNNAMED = 16
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -127,7 +127,7 @@ def live_values_from_keys(keys: Mapping[str, str]) -> list[str]:
     """
     named = live_values_from_env(keys)
     others = [value.strip() for value in keys.values() if "://" not in value and not re.match(_DATE, value.strip())]
-    kept = (value for value in others if len(value) >= _LEAST_UNNAMED and _TELLING.search(value))
+    kept = (value for value in others if len(value) >= _LEAST_UNNAMED and re.search(_TELLING, value))
     return list(dict.fromkeys((*named, *(value for value in kept if not _is_file_name(value)))))
 
 
@@ -162,7 +162,7 @@ def _worth_masking(name: str, value: str) -> list[str]:
     if len(value) < LEAST or value.lower() in _ORDINARY or _is_file_name(value):
         return []
     is_vague = re.search(_VAGUE_NAME, name) is not None or not (is_secret_name(name) or name in _INNER_NAMES)
-    return [] if is_vague and not _TELLING.search(value) else [value]
+    return [] if is_vague and not re.search(_TELLING, value) else [value]
 
 
 def _is_file_name(value: str) -> bool:
@@ -220,14 +220,12 @@ LEAST_REST: Final = LONG
 #: A rest this long, with digits and letters, cannot be an ordinary word, wherever it stands.
 _TELLING_REST: Final = 12
 #: Signs of a cut: the end of the text, dots, or a remark in brackets, possibly on the next line.
-_CUT_AFTER: Final = re.compile(r"\Z|\s{0,4}(?:…|\.\.|[\[(<{])")
-_CUT_BEFORE: Final = re.compile(r"(?:…|\.\.|[\])>}])\s{0,4}\Z")
+_CUT_AFTER: Final = r"\Z|\s{0,4}(?:…|\.\.|[\[(<{])"
+_CUT_BEFORE: Final = r"(?:…|\.\.|[\])>}])\s{0,4}\Z"
 _LONGEST_CUT: Final = 8
-_WORD: Final = re.compile(r"[A-Za-z0-9_\-+/=.%~]")
+_WORD: Final = r"[A-Za-z0-9_\-+/=.%~]"
 #: Beginnings that URLs, key files and JSON objects share: more of the secret must follow these.
-_COMMON: Final = re.compile(
-    r"[A-Za-z][A-Za-z0-9+.\-]{1,20}(?:://|%3A%2F%2F|%3a%2f%2f)|[{\[][^A-Za-z0-9]*|-----BEGIN[A-Z ]*-+"
-)
+_COMMON: Final = r"[A-Za-z][A-Za-z0-9+.\-]{1,20}(?:://|%3A%2F%2F|%3a%2f%2f)|[{\[][^A-Za-z0-9]*|-----BEGIN[A-Z ]*-+"
 
 
 class Ends:
@@ -240,7 +238,7 @@ class Ends:
         self._tails: dict[str, list[str]] = {}
         for form in forms:
             if len(form) > LEAST_REST and not any(form[:LEAST_REST] in mask for mask in MASKS):
-                common = _COMMON.match(form)
+                common = re.match(_COMMON, form)
                 least = LEAST_REST + (common.end() if common else 0)
                 self._heads.setdefault(form[:LEAST_REST], []).append((form, least))
         for secret in plain:
@@ -285,7 +283,9 @@ def _end_of_beginning(text: str, at: int, form: str, least: int) -> int | None:
         most += 1
     for length in range(most, least - 1, -1):
         end = at + length
-        if _CUT_AFTER.match(text, end) or (_is_telling(form[:length]) and not _WORD.match(text, end)):
+        if re.compile(_CUT_AFTER).match(text, end) or (
+            _is_telling(form[:length]) and not re.compile(_WORD).match(text, end)
+        ):
             return end
     return None
 
@@ -297,8 +297,8 @@ def _start_of_ending(text: str, end: int, form: str) -> int | None:
         most += 1
     for length in range(most, LEAST_REST - 1, -1):
         start = end - length
-        is_cut = start == 0 or _CUT_BEFORE.search(text, max(0, start - _LONGEST_CUT), start)
-        if is_cut or (_is_telling(form[-length:]) and not _WORD.match(text, start - 1)):
+        is_cut = start == 0 or re.compile(_CUT_BEFORE).search(text, max(0, start - _LONGEST_CUT), start)
+        if is_cut or (_is_telling(form[-length:]) and not re.compile(_WORD).match(text, start - 1)):
             return start
     return None
 

@@ -11,10 +11,11 @@ import re
 from binascii import Error, a2b_base64
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_kit.guard.redaction.field_names import is_secret_name
 from amplifier_kit.guard.redaction.prefilter import MASKS, Glance, any_in, fold, mask_spans, pattern
+from amplifier_kit.named_tuple import NamedTuple
 
 
 class Found(NamedTuple):

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_kit.guard.processes.programs import find_program, is_below, leaves_by_link
 from amplifier_kit.guard.sandbox.system_paths import (
@@ -23,6 +23,7 @@ from amplifier_kit.guard.sandbox.system_paths import (
     is_too_wide,
     pth_folders,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 _MAX_LINKS: Final = 40
 #: Of a script, to read the name of its interpreter.

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.events import SESSION_END
 from amplifier_kit.awaitable import plain_result
@@ -19,6 +19,7 @@ from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import Blocked, SandboxError, SandboxRequiredError, blocked_by
 from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_kit.home import amplifier_home
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:

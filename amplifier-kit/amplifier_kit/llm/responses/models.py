@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from amplifier_core import ModelInfo, capabilities
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Reasoning efforts, from least to most.
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -42,6 +42,7 @@ from amplifier_kit.llm.request import (
 )
 from amplifier_kit.llm.responses.models import EFFORTS, Abilities
 from amplifier_kit.llm.structured_output import Shape, closed_schema
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

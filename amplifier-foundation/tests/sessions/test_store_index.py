@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from amplifier_foundation.sessions import index as index_module
-from amplifier_foundation.sessions.index import IndexRow, SessionIndex
+from amplifier_foundation.sessions import store as store_module
 from amplifier_foundation.sessions.metadata import Facts
+from amplifier_foundation.sessions.store import IndexRow, SessionIndex
 
 FACTS = Facts("/p", "ü", None, "b", None, None, 3, None, None, False, "hi", None, None)
 ROW = IndexRow("-p", "one", "stamp", FACTS)
@@ -110,7 +110,7 @@ def test_an_index_below_a_file_is_done_without(tmp_path: Path) -> None:
 
 def test_a_locked_index_is_read_and_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process writes, rows are read as they were, and new ones are not waited for longer than agreed."""
-    monkeypatch.setattr(index_module, "_PATIENCE", 0.05)
+    monkeypatch.setattr(store_module, "_PATIENCE", 0.05)
     path = tmp_path / "index.sqlite"
     SessionIndex(path).save([ROW])
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

@@ -13,8 +13,7 @@ from amplifier_foundation.bundles.bundle import BundleNotFoundError
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.prepare import Options, prepare
 from amplifier_foundation.sessions.fork import fork_session
-from amplifier_foundation.sessions.prepare_saved import prepare_saved
-from amplifier_foundation.sessions.resume import load_session
+from amplifier_foundation.sessions.resume import load_session, prepare_saved
 from amplifier_foundation.sessions.runtime import SessionRuntime
 from amplifier_foundation.settings.scopes import SettingsError
 from amplifier_foundation.sources.fetched import SourceError

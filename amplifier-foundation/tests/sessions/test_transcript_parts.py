@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from amplifier_foundation.sessions.message_parts import message_parts
+from amplifier_foundation.sessions.transcript import message_parts
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 TEXT = {"type": "text", "text": "Let me see."}
