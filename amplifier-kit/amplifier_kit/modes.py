@@ -37,6 +37,7 @@ __all__ = [
     "CLEARED",
     "DISCOVERY",
     "HOOKS",
+    "OVERLAY",
     "Mode",
     "activate",
     "active_mode",
@@ -50,6 +51,8 @@ __all__ = [
 ACTIVE: Final = "active_mode"
 DISCOVERY: Final = "mode_discovery"
 HOOKS: Final = "mode_hooks"
+#: What an app offers, to add agents, context and skills for a while: `apply(scope, contributions)`, `revoke(scope)`.
+OVERLAY: Final = "mode_runtime_overlay"
 
 ACTIVATED: Final = "mode:activated"
 CHANGED: Final = "mode:changed"
