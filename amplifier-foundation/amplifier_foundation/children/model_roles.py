@@ -221,6 +221,15 @@ def is_protected(name: str) -> bool:
     )
 
 
+def has_protected(values: Any) -> bool:
+    """Return whether a mapping sets such a setting at any depth."""
+    if isinstance(values, list):
+        return any(map(has_protected, values))
+    if not isinstance(values, Mapping):
+        return False
+    return any(is_protected(str(name)) or has_protected(value) for name, value in values.items())
+
+
 def is_glob_pattern(model: str) -> bool:
     """Return whether the name of a model is a pattern."""
     return not _GLOB.isdisjoint(model)
