@@ -45,6 +45,7 @@ READERS = {
     f"{FOUNDATION}/prompt/access.py": "the way itself",
     f"{FOUNDATION}/bundles/file.py": "bundles; SystemPrompt asks about the file of an instruction",
     f"{FOUNDATION}/bundles/agent_file.py": "agents; SystemPrompt asks about the file of an instruction",
+    f"{FOUNDATION}/bundles/modes.py": "checks mode files; what it returns are warnings for people",
     f"{FOUNDATION}/bundles/registry.py": "the registry of known bundles",
     f"{FOUNDATION}/children/results.py": "the program's own results of child sessions",
     f"{APP}/ui/approval/edit.py": "what the user's editor has left of a tool's input",

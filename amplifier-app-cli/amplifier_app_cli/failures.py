@@ -58,6 +58,7 @@ _EXITS = {
     "provider_key_missing": exits.PROVIDER,
     "provider_missing": exits.USAGE,
     "provider_unknown": exits.USAGE,
+    "setting_refused": exits.USAGE,
 }
 
 

@@ -17,6 +17,7 @@ _OF_PRODUCT: Final = (
     *("mode:context_injected", "mode:tool_blocked", "mode:tool_warned", "mode:transition_completed"),
     *("mode:transition_denied", "notify:turn-complete", "orchestrator:goal_progress", "orchestrator:loop_detected"),
     *("orchestrator:rate_limit_delay", "orchestrator:steering_injected", "policy:mode_changed", "policy:remembered"),
+    *("overlay:changed", "overlay:failed"),
     *("policy:unasked_change", "provider:background_status", "provider:circuit_closed", "provider:circuit_open"),
     *("provider:cloudflare_challenge", "provider:concurrency", "provider:fallback"),
     *("provider:incomplete_continuation", "provider:lean", "provider:progress", "provider:pull"),

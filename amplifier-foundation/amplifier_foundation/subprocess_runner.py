@@ -101,6 +101,7 @@ async def run_session_in_subprocess(
             is_split=True,
             limit=_ANSWER_LIMIT,
             stop=stop,
+            ends_with_descendants=True,  # the commands of the session, each in a group of its own
         )
 
     try:

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.config import Config, Text, Texts, read_config
+from amplifier_kit.config import Config, ConfigProblem, Text, Texts, check_config, read_config
 from amplifier_kit.front_matter import decoded, parse_front_matter
 from amplifier_kit.struct import FrozenStruct
 
@@ -37,9 +37,11 @@ __all__ = [
     "CLEARED",
     "DISCOVERY",
     "HOOKS",
+    "OVERLAY",
     "Mode",
     "activate",
     "active_mode",
+    "check_mode",
     "clear",
     "parse_mode",
     "tool_lists",
@@ -49,6 +51,8 @@ __all__ = [
 ACTIVE: Final = "active_mode"
 DISCOVERY: Final = "mode_discovery"
 HOOKS: Final = "mode_hooks"
+#: What an app offers, to add agents, context and skills for a while: `apply(scope, contributions)`, `revoke(scope)`.
+OVERLAY: Final = "mode_runtime_overlay"
 
 ACTIVATED: Final = "mode:activated"
 CHANGED: Final = "mode:changed"
@@ -92,6 +96,13 @@ class _Tools(Config):
     block: Texts = ()
 
 
+class _Contributes(Config):
+    #: Definitions by name, or names of agents that the bundle has files of.
+    agents: dict[str, Any] | list[str] = Field(default_factory=dict)
+    context: list[Any] = Field(default_factory=list)
+    skills: list[Any] = Field(default_factory=list)
+
+
 class _Section(Config):
     """The section `mode` of a mode file."""
 
@@ -103,7 +114,12 @@ class _Section(Config):
     allowed_transitions: Texts | None = None
     allow_clear: bool = True
     advertised: bool = True
-    contributes: dict[str, Any] = Field(default_factory=dict)
+    contributes: _Contributes = Field(default_factory=_Contributes)
+
+
+def check_mode(given: Any) -> list[ConfigProblem]:
+    """Return all problems of the section `mode` of a file, unknown keys included."""
+    return check_config(_Section, given)
 
 
 def parse_mode(file: Path, content: bytes, source: str) -> Mode | None:
@@ -132,7 +148,7 @@ def parse_mode(file: Path, content: bytes, source: str) -> Mode | None:
         allowed_transitions=section.allowed_transitions,
         allow_clear=section.allow_clear,
         advertised=section.advertised,
-        contributes=section.contributes,
+        contributes={kind: value for kind, value in section.contributes if value},
         file=file,
     )
 

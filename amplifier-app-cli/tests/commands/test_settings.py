@@ -156,7 +156,27 @@ def test_unknown_keys_get_a_hint(run: Run) -> None:
     assert "did you mean 'active'" in run("set", "bundle.actve", "x").stderr
     error = json.loads(run("set", "bundel.active", "x", "--format", "json").stdout)
     assert error["status"] == "error"
-    assert error["code"] == "settings_invalid"
+    assert error["code"] == "setting_refused"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("bundel.active", "x", "unknown key 'bundel': did you mean 'bundle'?"),
+        ("bundle.actve", "x", "unknown key 'actve' in bundle: did you mean 'active'?"),
+        ("bundle.active", "5", "'bundle.active' must be text, got a number"),
+        ("config.providers.provider-mock.confg.x", "1", "unknown key 'confg'"),
+    ],
+)
+def test_a_setting_that_is_refused_is_named_as_it_was_given(
+    run: Run, home: Path, key: str, value: str, problem: str
+) -> None:
+    """An unknown key or a wrong value is a mistake in usage: the message names the key, and no line of a file."""
+    result = run("set", key, value)
+    assert result.exit_code == 2
+    assert f"amplifier: {key}: {problem}" in result.stderr
+    assert "settings.yaml" not in result.stderr
+    assert not (home / "settings.yaml").exists()
 
 
 def test_unset_says_where_it_is_set(run: Run) -> None:

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 MODEL_ROLES: Final = "model_role_resolver"
 #: The name of the resolver that knows the roles of the settings.
 BY_SETTINGS: Final = "settings"
+#: `amplifier_kit.modes.DISCOVERY`, which only sessions with modes import.
+_MODES: Final = "mode_discovery"
 #: The agent name for a copy of the session itself.
 SELF: Final = "self"
 
@@ -175,6 +177,13 @@ class LazyChildren:
         coordinator.register_capability(MODEL_ROLES, Lazy(lambda: self.resolver))
         if self._parent.saved is not None:
             coordinator.register_contributor("session.cost", "delegate:past", lambda: self.sessions.past_cost())
+
+    def offer_overlay(self) -> None:
+        """Let the modes of the session contribute to it, if it has modes."""
+        if _MODES in self._parent.session.coordinator.session_state:
+            from amplifier_foundation.children.mode_overlay import offer_overlay
+
+            offer_overlay(self._parent)
 
     async def close(self) -> None:
         """Cancel the running children."""

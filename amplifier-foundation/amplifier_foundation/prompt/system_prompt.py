@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_foundation.prompt.access import PROJECT, TYPED, USER, Origin, PromptAccess
+from amplifier_foundation.prompt.access import PLAN, PROJECT, TYPED, USER, Origin, PromptAccess
 from amplifier_foundation.prompt.instructions import find_instructions
 from amplifier_foundation.prompt.mention_files import MentionDeduplicator, MentionFiles
 from amplifier_foundation.prompt.mention_resolver import MentionError
@@ -59,8 +59,13 @@ class SystemPrompt:
         on_resolved: OnResolved | None = None,
         *,
         has_project_instructions: bool = True,
+        added: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`access` reads the files, by the rules of the session; AGENTS.md may be left out."""
+        """`access` reads the files, by the rules of the session; AGENTS.md may be left out.
+
+        `added` returns paths and mentions of files that belong to the prompt for now; they count as named by the plan.
+        """
+        self._added = added
         self._has_project_instructions = has_project_instructions
         self.instruction: Final = instruction
         self.context: Final = dict(context)
@@ -110,6 +115,7 @@ class SystemPrompt:
         if (file := self.access.file_of_text(self.instruction)) is not None:
             self.access.check_source(file)
         found.add_text(self.instruction, self.access.origin_of_text(self.instruction))
+        found.add_mentions(tuple(f"@{name.removeprefix('@')}" for name in self._added()), PLAN)
         places = self.resolver.project, self.resolver.home
         for path in find_instructions(*places) if self._has_project_instructions else ():
             if path.parent == self.resolver.home.path:

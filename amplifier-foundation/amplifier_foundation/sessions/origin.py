@@ -150,6 +150,10 @@ class Children(Protocol):
         """Register the capabilities by which modules spawn children."""
         ...
 
+    def offer_overlay(self) -> None:
+        """Let the modes of the session contribute agents, once its modules are loaded."""
+        ...
+
     async def spawn_prepared(self, request: Any, prepared: Prepared) -> dict[str, Any]:
         """Run a task in a child whose parts an app has prepared; see `ChildSessions.spawn_prepared`."""
         ...

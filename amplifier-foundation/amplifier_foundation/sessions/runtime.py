@@ -75,6 +75,8 @@ _EVENTS: Final = (
 )
 #: The events that no log may lack: with the first of them, a resumed session goes on.
 _WORK: Final = ("tool:", "approval:", "policy:", "llm:")
+#: The capability `runtime_overlay.RUNTIME_CONTEXT_OVERLAY_CAPABILITY`, which few sessions have.
+_ADDED_CONTEXT: Final = "runtime_context_overlay"
 #: After all other hooks.
 _LAST = 1000
 #: Before all other policies.
@@ -333,6 +335,8 @@ class SessionRuntime:
         try:
             await self._connect()
             await load_modules(self.session, allow_missing=self.allow_missing_modules)
+            if self.children is not None:
+                self.children.offer_overlay()
             if self.origin is None:
                 await self._check_mode(self.run.mode)
             await self._offer_approval_provider()
@@ -606,6 +610,7 @@ class SessionRuntime:
             ),
             self._on_mentions,
             has_project_instructions=prepared.has_project_instructions,
+            added=lambda: self.session.coordinator.get_capability(_ADDED_CONTEXT) or (),
         )
 
     async def _on_mentions(self, payload: dict[str, Any]) -> None:

@@ -9,7 +9,15 @@ from typing import Any, Final
 from amplifier_foundation.merge import Keys
 from amplifier_foundation.settings.checks import check_settings
 from amplifier_foundation.settings.keys import KeyStore
-from amplifier_foundation.settings.scopes import Key, SettingsError, find, is_module_list, parts_of, position
+from amplifier_foundation.settings.scopes import (
+    Key,
+    SettingRefusedError,
+    SettingsError,
+    find,
+    is_module_list,
+    parts_of,
+    position,
+)
 from amplifier_foundation.settings.secrets import clear_secrets, variable_name
 from amplifier_foundation.yaml_edit import Draft, edit_file
 from amplifier_kit.named_tuple import NamedTuple
@@ -42,10 +50,11 @@ def set_value(path: Path, key: Key, value: Any, keys: KeyStore) -> Edit:
     """Set one key in the file of a scope, which is created if it is missing.
 
     Entries of module lists go by `id`, else `module`: `config.providers.provider-openai.config.priority`; a missing
-    one is added. A secret in clear goes to `keys`, and `${VAR}` into the file. Raises SettingsError, and leaves the
-    file as it is, for unknown keys and wrong values, and when the file is broken or cannot be written.
+    one is added. A secret in clear goes to `keys`, and `${VAR}` into the file. The file stays as it is when this raises
+    SettingRefusedError for an unknown key or a wrong value, or SettingsError when it is broken or cannot be written.
     """
     value = _plain(key, value)
+    _check_given(parts_of(key), value)
 
     def change(draft: Draft) -> None:
         place, rest = _place(draft.data, parts_of(key))
@@ -160,6 +169,18 @@ def _filled(rest: Keys, value: Any) -> Any:
     for part in reversed(inner):
         value = {part: value}
     return {"module": name, **value}
+
+
+def _check_given(parts: Keys, value: Any) -> None:
+    """Raise SettingRefusedError, with the key as it was given, for an unknown key or a value of the wrong kind."""
+    place, rest = _place({}, parts)
+    data: Any = _filled(rest, value)
+    for key in reversed(place):
+        data = [data] if isinstance(key, int) else {key: data}
+    try:
+        check_settings(data, lambda *keys: ".".join(map(str, parts)))
+    except SettingsError as error:
+        raise SettingRefusedError(str(error)) from error
 
 
 def _plain(key: Key, value: Any) -> Any:

@@ -34,6 +34,12 @@ class SettingsError(FoundationError):
     code: ClassVar[str] = "settings_invalid"
 
 
+class SettingRefusedError(SettingsError):
+    """A setting was not written: an unknown key, or a value of the wrong kind; the text starts with the key."""
+
+    code = "setting_refused"
+
+
 class SettingNotFoundError(SettingsError):
     """Something is not set that is to be read or removed."""
 

@@ -117,10 +117,13 @@ def test_mistakes_in_mode_files_are_warnings(tmp_path: Path) -> None:
     (modes / "good.md").write_text("---\nmode: {name: good, tools: {safe: [read_file]}}\n---\nRead.\n")
     (modes / "bad.md").write_text("---\nmode:\n  name: bad\n  default_action: maybe\n---\nRead.\n")
     (modes / "none.md").write_text("Only text.\n")
+    (modes / "slip.md").write_text("---\nmode:\n  tools: {save: [bash]}\n  contributes:\n    skills: x\n---\nRead.\n")
     warnings = Bundle("team", base_path=tmp_path).validate_modes()
     assert warnings == [
-        f"{modes / 'bad.md'}:4: 'mode.default_action' must be 'allow' or 'block', got text",
+        f"{modes / 'bad.md'}:4: config key 'default_action' must be one of block, allow, got 'maybe'",
         f"{modes / 'none.md'}:1: the file describes no mode: it has no 'mode'",
+        f"{modes / 'slip.md'}:3: unknown config key 'tools.save': did you mean 'tools.safe'?",
+        f"{modes / 'slip.md'}:5: config key 'contributes.skills' must be a list, got 'x'",
     ]
     assert Bundle("team").validate_modes() == []
 

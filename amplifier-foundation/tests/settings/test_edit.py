@@ -134,6 +134,14 @@ def test_names_with_dots_are_given_in_parts(home: Home, keys: KeyStore) -> None:
     assert unset_value(home.settings, ("bundle", "added", "my.bundle"), keys).changed is True
 
 
+def test_a_value_is_not_replaced_by_a_mapping(home: Home, keys: KeyStore) -> None:
+    """A key below one that has a plain value in the file is an error, and the value stays."""
+    write(home.settings, "overrides: {m: {config: {a: 1}}}\n")
+    with pytest.raises(SettingsError, match="not a mapping"):
+        set_value(home.settings, ("overrides", "m", "config", "a", "b"), 2, keys)
+    assert home.settings.read_text(encoding="utf-8") == "overrides: {m: {config: {a: 1}}}\n"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
@@ -141,7 +149,7 @@ def test_names_with_dots_are_given_in_parts(home: Home, keys: KeyStore) -> None:
         ("bundle.active", 3, "'bundle.active' must be text, got a number"),
         ("bundle.active", object(), "cannot be set to a object"),
         ("bundle.app", ["a", {1: 2}], "cannot be set to a dict"),
-        ("bundle.active.more", "x", "not a mapping"),
+        ("bundle.active.more", "x", "must be text, got a mapping"),
         ("", "x", "invalid settings key"),
         ("bundle..active", "x", "invalid settings key"),
     ],

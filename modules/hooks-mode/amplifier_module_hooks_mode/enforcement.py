@@ -13,7 +13,7 @@ from amplifier_core.models import HookResult
 from amplifier_kit.awaitable import maybe_await, plain_result
 from amplifier_kit.guard.authorization import kernel_has_policies
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, denied_to_model
-from amplifier_kit.modes import CHANGED, Mode, active_mode
+from amplifier_kit.modes import CHANGED, OVERLAY, Mode, active_mode
 from amplifier_kit.reminders import fitting_reminder, without_tags
 from amplifier_module_hooks_mode.discovery import ModeDiscovery
 
@@ -32,8 +32,6 @@ OWN_EVENTS: Final = (BLOCKED, WARNED, INJECTED, COMPLETED, FAILED)
 LIVE: Final = "session.modes"
 #: The state of a session in which hooks-approval reads the tools that must be confirmed.
 _CONFIRMED: Final = "require_approval_tools"
-#: The state in which an app offers to add agents, context and skills for a while.
-_OVERLAY: Final = "mode_runtime_overlay"
 _MENTION: Final = re.compile(r"@[\w.-]+:\S+")
 _LARGEST: Final = 200_000
 
@@ -208,7 +206,7 @@ class ModeHooks:
         mode = self._discovery.find(name)
         if mode is None or not mode.contributes:
             return
-        overlay = self._coordinator.session_state.get(_OVERLAY)
+        overlay = self._coordinator.session_state.get(OVERLAY)
         scope = f"mode:{mode.name}"
         try:
             if overlay is None:

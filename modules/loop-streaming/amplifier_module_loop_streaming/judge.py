@@ -6,25 +6,22 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_RESOLVE
-from amplifier_core.message_models import ChatRequest, Message
-from amplifier_kit.awaitable import maybe_await
-from amplifier_kit.engine.loop.reply import read_reply
 from amplifier_kit.engine.loop.request import Choice
 from amplifier_kit.engine.loop.session import TurnSession
-from amplifier_kit.engine.tasks import run_bounded
+from amplifier_kit.engine.routing.preference import ProviderPreference
+from amplifier_kit.engine.routing.question import ask_provider
+from amplifier_kit.engine.routing.resolver import matching_model, preferences_for
 from amplifier_kit.named_tuple import NamedTuple
-from amplifier_module_loop_streaming.config import Preference, StreamingConfig
+from amplifier_module_loop_streaming.config import StreamingConfig
 
 __all__ = ["Judge", "Judgement", "render_transcript"]
 
 logger = logging.getLogger(__name__)
 
 _OUTPUT_TOKENS: Final = 512
-_LIST_SECONDS: Final = 10.0
 _ANSWER: Final = re.compile(r"\W*(yes|no)\b\W*(.*)", re.IGNORECASE | re.DOTALL)
 _GOAL_RULES: Final = (
     "You check whether a goal has been reached. You are given the goal and the end of a transcript of the work. The "
@@ -71,15 +68,8 @@ class Judge:
         if self._chosen is None:
             self._chosen = await self._choose()
         provider, model = self._chosen
-        request = ChatRequest(
-            messages=[Message(role="system", content=rules), Message(role="user", content=question)],
-            max_output_tokens=_OUTPUT_TOKENS,
-            metadata={"stream": False},
-            model=model,
-        )
         with self._session.span("goal:judge"):
-            response = await maybe_await(provider.complete(request))
-        text = (await read_reply(provider, response, ())).text.strip()
+            text = await ask_provider(provider, model, rules, question, max_output_tokens=_OUTPUT_TOKENS)
         found = _ANSWER.match(text)
         if found is None:
             return Judgement(False, text or "the judge gave no answer")
@@ -93,56 +83,26 @@ class Judge:
         return self._providers[name], model
 
     async def _find(self) -> tuple[str, str | None, str]:
+        """Return the provider, the model, None for the provider's default, and what named them."""
         for source, preferences in (
-            ("model_role_resolver", await self._resolve_role()),
+            ("model_role_resolver", await self._of_role()),
             ("goal_provider_preferences", self._config.goal_provider_preferences),
         ):
             for preference in preferences:
                 for name in self._providers:
                     if preference.provider in ("*", name, f"provider-{name}"):
-                        model = await self._model(name, preference.model)
+                        model = await matching_model(preference.model, self._providers[name], name)
                         if model is not None:
-                            return name, model, source
+                            return name, model or None, source
         return self._fallback.name, None, "turn"
 
-    async def _resolve_role(self) -> list[Preference]:
-        """Return the preferences that the capability `model_role_resolver` has for the role."""
-        resolver = self._session.capability("model_role_resolver")
-        resolve = getattr(resolver, "resolve", resolver)
-        if not callable(resolve):
-            return []
+    async def _of_role(self) -> Sequence[ProviderPreference]:
+        """Return the models of the role; none if the session's resolver fails, since the turn's model can judge too."""
         try:
-            answer = await maybe_await(resolve(self._config.goal_model_role))
+            return await preferences_for(self._session.coordinator, self._config.goal_model_role)
         except Exception as error:
             logger.warning("model_role_resolver failed for '%s': %s", self._config.goal_model_role, error)
             return []
-        entries = answer if isinstance(answer, list | tuple) else [answer]
-        return [found for entry in entries if (found := _preference(entry)) is not None]
-
-    async def _model(self, name: str, pattern: str) -> str | None:
-        """Return the first matching model of a provider; None when none matches or they cannot be listed in time."""
-        if not set(pattern) & set("*?["):
-            return pattern
-
-        async def list_models() -> Any:
-            return await maybe_await(self._providers[name].list_models())
-
-        try:
-            models = await run_bounded(list_models, timeout=_LIST_SECONDS)
-        except Exception as error:
-            logger.debug("Provider '%s' cannot list its models: %s", name, error)
-            return None
-        return next((model.id for model in models if fnmatchcase(model.id, pattern)), None)
-
-
-def _preference(entry: Any) -> Preference | None:
-    def given(key: str) -> Any:
-        return entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
-
-    provider, model = given("provider"), given("model")
-    if isinstance(provider, str) and isinstance(model, str):
-        return Preference.model_construct(provider=provider, model=model)
-    return None
 
 
 def render_transcript(messages: Sequence[Mapping[str, Any]], config: StreamingConfig) -> str:

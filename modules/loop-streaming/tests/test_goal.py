@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -317,7 +318,22 @@ async def test_a_resolver_of_roles_goes_first() -> None:
     assert rig.data("provider:resolve")[0]["source"] == "model_role_resolver"
 
 
-@pytest.mark.parametrize("resolver", [7, lambda role: None, lambda role: 1 / 0])
+async def test_a_role_may_mean_the_default_model_or_a_pattern() -> None:
+    """A preference without a model judges with the provider's own, one with a pattern with the best that matches."""
+    for model, expected in ((None, None), ("tiny-*", "tiny-1")):
+        rig = GoalRig(["NO"])
+        rig.providers["tiny"] = judge = Listing("tiny-1", "large-2")
+        judge.priority = 500
+        resolver = SimpleNamespace(resolve=lambda role, model=model: [{"provider": "tiny", "model": model}])
+        rig.coordinator.register_capability("model_role_resolver", resolver)
+        await rig.pursue()
+        assert [request.model for request in judge.requests] == [expected]
+
+
+@pytest.mark.parametrize(
+    "resolver",
+    [7, SimpleNamespace(resolve=lambda role: None), SimpleNamespace(resolve=lambda role: 1 / 0)],
+)
 async def test_a_resolver_that_does_not_help_is_passed_over(resolver: Any) -> None:
     """The provider of the turn judges when nobody else is found."""
     rig = GoalRig(["YES"])

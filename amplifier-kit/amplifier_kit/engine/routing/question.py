@@ -10,7 +10,7 @@ from amplifier_kit.engine.loop.reply import read_reply
 from amplifier_kit.engine.loop.request import choose_provider
 from amplifier_kit.engine.routing.resolver import preferences_for
 
-__all__ = ["ask_model"]
+__all__ = ["ask_model", "ask_provider"]
 
 
 async def ask_model(coordinator: Any, role: str, rules: str, question: str, *, max_output_tokens: int) -> str:
@@ -20,6 +20,11 @@ async def ask_model(coordinator: Any, role: str, rules: str, question: str, *, m
     """
     name, model = await _choose(coordinator, role)
     provider = coordinator.get("providers")[name]
+    return await ask_provider(provider, model, rules, question, max_output_tokens=max_output_tokens)
+
+
+async def ask_provider(provider: Any, model: str | None, rules: str, question: str, *, max_output_tokens: int) -> str:
+    """Return the text that a provider answers; nothing is streamed. Raises what the provider raises."""
     request = ChatRequest(
         messages=[Message(role="system", content=rules), Message(role="user", content=question)],
         max_output_tokens=max_output_tokens,

@@ -13,7 +13,7 @@ from amplifier_kit.engine.routing.matrix import Candidate
 from amplifier_kit.engine.routing.preference import ProviderPreference, preference_of
 from amplifier_kit.engine.tasks import run_bounded
 
-__all__ = ["CAPABILITY", "RoleResolver", "best_model", "mounted_as", "preferences_for"]
+__all__ = ["CAPABILITY", "RoleResolver", "best_model", "matching_model", "mounted_as", "preferences_for"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +62,8 @@ class RoleResolver:
         name = mounted_as(self._coordinator, candidate["provider"])
         if name is None:
             return None
-        wanted, config = candidate.get("model") or "", dict(candidate.get("config") or {})
-        if _GLOB.isdisjoint(wanted):
-            return ProviderPreference(name, wanted, config)
-        model = best_model(wanted, await _models(self._coordinator.get("providers")[name], name))
-        return None if model is None else ProviderPreference(name, model, config)
+        model = await matching_model(candidate.get("model") or "", self._coordinator.get("providers")[name], name)
+        return None if model is None else ProviderPreference(name, model, dict(candidate.get("config") or {}))
 
 
 def mounted_as(coordinator: Any, provider: str) -> str | None:
@@ -83,6 +80,11 @@ def mounted_as(coordinator: Any, provider: str) -> str | None:
                 if entry.get(key) in mounted:
                     return str(entry[key])
     return None
+
+
+async def matching_model(pattern: str, provider: Any, name: str) -> str | None:
+    """Return the best model of a provider for a pattern, None without one; a name is returned as it is."""
+    return pattern if _GLOB.isdisjoint(pattern) else best_model(pattern, await _models(provider, name))
 
 
 def best_model(pattern: str, models: Iterable[str]) -> str | None:

@@ -131,6 +131,9 @@ def make_socket_folder(prefix: str, name: str) -> Path:
 OUTPUT_LIMIT: Final = 256 * 1024
 #: Seconds to wait for a killed process; one that hangs in the kernel (a dead network share) is abandoned.
 _KILL_WAIT: Final = 5.0
+#: Seconds that descendants of a killed program may take to end by themselves, and between two looks at them.
+_DESCENDANTS_WAIT: Final = 10.0
+_SHORT_INTERVAL: Final = 0.01
 #: Seconds between checks whether the program has exited, as another process may keep its output open.
 _POLL_INTERVAL: Final = 0.05
 
@@ -188,6 +191,7 @@ def run_program(
     on_stdout: Callable[[bytes], bool] | None = None,
     pass_fds: Sequence[int] = (),
     stop: threading.Event | None = None,
+    ends_with_descendants: bool = False,
 ) -> CommandResult:
     """Run a program and return its exit code and output.
 
@@ -198,6 +202,8 @@ def run_program(
         exit code is that of the kill.
     pass_fds: Descriptors that the program inherits.
     stop: Ends the program when set.
+    ends_with_descendants: When the program is killed, wait up to ten seconds for what it has started in other process
+        groups and what ends by itself then, such as commands under a supervisor.
 
     A name without a path is looked up on PATH, outside of the project. The program runs in the root folder, where no
     settings can be planted; another folder needs a reason (`ProcessOptions`). Raises OSError when it cannot be
@@ -229,7 +235,9 @@ def run_program(
             return CommandResult(process.returncode, *output)
     finally:
         if process.returncode is None:
+            started = _pause(process) if ends_with_descendants else []
             _kill_group(process)
+            _wait_for(started)
         for stream in streams:
             stream.close()
     if end.has_enough:
@@ -297,6 +305,25 @@ def _read(
                         pass
                 break
     return [bytes(data[-limit:]) for data in kept.values()]
+
+
+def _pause(process: Process) -> list[int]:
+    """Stop the process group of a program, so that it starts nothing more, and return its running descendants."""
+    from amplifier_kit.guard.processes.supervisor import descendants
+
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGSTOP)
+    return descendants(process.pid)
+
+
+def _wait_for(pids: list[int]) -> None:
+    """Wait until processes, and those that they start meanwhile, are gone; not longer than they may take to end."""
+    from amplifier_kit.guard.processes.supervisor import running
+
+    deadline = time.monotonic() + _DESCENDANTS_WAIT
+    while pids and time.monotonic() < deadline:
+        if pids := running(pids):
+            time.sleep(_SHORT_INTERVAL)
 
 
 def _kill_group(process: Process) -> None:

@@ -52,16 +52,25 @@ def prctl(option: int, value: int) -> bool:
 
 def descendants(root: int) -> list[int]:
     """Return the running processes below a process, parents first."""
-    children: dict[int, list[tuple[int, bool]]] = {}
+    return [pid for pid in running([root]) if pid != root]
+
+
+def running(roots: Iterable[int]) -> list[int]:
+    """Return those of some processes that run, and the running processes below them, parents first."""
+    children: dict[int, list[int]] = {}
+    alive: set[int] = set()
     for pid, parent, is_zombie in _read_proc() if os.path.isdir("/proc/self") else _read_ps():
-        children.setdefault(parent, []).append((pid, is_zombie))
+        children.setdefault(parent, []).append(pid)
+        if not is_zombie:
+            alive.add(pid)
     found: list[int] = []
-    parents = [root]
-    while parents:
-        for pid, is_zombie in children.pop(parents.pop(), ()):
-            parents.append(pid)
-            if not is_zombie:
-                found.append(pid)
+    pending = list(roots)
+    while pending:
+        pid = pending.pop()
+        pending += children.pop(pid, ())
+        if pid in alive:
+            alive.remove(pid)
+            found.append(pid)
     return found
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from amplifier_kit.guard.processes import launch as processes
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command, run_program
+from amplifier_kit.guard.processes.supervisor import running
 
 #: A program with a child, which both would run for ever; their numbers are written to files.
 TREE = (
@@ -289,3 +291,30 @@ def test_a_program_that_is_stopped_keeps_what_went_to_stderr() -> None:
         )
     assert pieces == [b"ready\n"]
     assert caught.value.stderr == b"waiting for the disk\n"
+
+
+def test_a_killed_program_is_waited_for_with_what_it_has_started(tmp_path: Path) -> None:
+    """A process in another session that ends some time after the program was killed is gone when the call returns."""
+    ready = tmp_path / "ready"
+    follows = (
+        "import os, pathlib, time\nabove = os.getppid()\n"
+        f"pathlib.Path({str(ready)!r}).write_text(str(os.getpid()))\n"
+        "while os.getppid() == above: time.sleep(0.01)\ntime.sleep(0.3)"
+    )
+    starts = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {follows!r}], start_new_session=True)\ntime.sleep(600)"
+    )
+    stop = threading.Event()
+
+    def stop_when_ready() -> None:
+        while not ready.exists() or not ready.read_text():
+            time.sleep(0.01)
+        stop.set()
+
+    waiting = threading.Thread(target=stop_when_ready)
+    waiting.start()
+    with pytest.raises(CommandTimeoutError):
+        run_program([sys.executable, "-c", starts], timeout=60, environment={}, stop=stop, ends_with_descendants=True)
+    waiting.join()
+    assert running([int(ready.read_text())]) == []
