@@ -23,7 +23,6 @@ LOOKING = {
     "amplifier_module_hooks_mode/enforcement.py": "leaves the question to its policy where the kernel has them",
     "amplifier_module_tool_mode/tool.py": "holds its gate closed where no policy could have asked",
     "amplifier_module_hooks_redaction/__init__.py": "masks the log where the kernel has one",
-    "amplifier_module_tool_mode/tool.py": "leaves its gate to policies where the kernel has them",
     "amplifier_module_hook_shell/__init__.py": "registers gates where the kernel has them",
 }
 _LOOKUP = re.compile(r"""(?:getattr|hasattr)\([^)]*["']authorize["']|\bkernel_has_policies\(\)""")
