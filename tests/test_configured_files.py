@@ -43,6 +43,7 @@ ALLOWED: Final = {
     "tool-mcp/amplifier_module_tool_mcp/catalogue.py": "Amplifier's own cache; no config names it",
     "tool-mcp/amplifier_module_tool_mcp/command.py": "lists caches of package runners; no config names them",
     "tool-mcp/amplifier_module_tool_mcp/process.py": _COMMAND,
+    "tool-recipes/amplifier_module_tool_recipes/state.py": "recipe sessions, in the home; what moves them needs trust",
     "tool-search/amplifier_module_tool_search/fallback.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/place.py": _SEARCH,
     "tool-search/amplifier_module_tool_search/search.py": _SEARCH,

@@ -19,6 +19,9 @@ LOOKING = {
     "amplifier_kit/guard/authorization.py": "decides for all tools and loops",
     "amplifier_module_hooks_approval/__init__.py": "registers gates where the kernel has them",
     "amplifier_module_hooks_approval/gate.py": "decides by itself on a kernel without policies, and denies on ours",
+    "amplifier_module_hooks_mode/__init__.py": "registers its policy where the kernel has them",
+    "amplifier_module_hooks_mode/enforcement.py": "leaves the question to its policy where the kernel has them",
+    "amplifier_module_tool_mode/tool.py": "holds its gate closed where no policy could have asked",
     "amplifier_module_hooks_redaction/__init__.py": "masks the log where the kernel has one",
     "amplifier_module_hook_shell/__init__.py": "registers gates where the kernel has them",
 }

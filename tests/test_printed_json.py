@@ -37,6 +37,7 @@ OTHERS = {
     f"{APP}/commands/bundle/show.py": "a value in a table, made plain",
     f"{APP}/commands/bundle/add.py": "a file",
     f"{APP}/mcp/config.py": "a file",
+    f"{APP}/migration.py": "a file",
     f"{APP}/commands/agents.py": "a value in a table, made plain",
     f"{APP}/commands/settings.py": "a value in a table, made plain",
     f"{APP}/commands/session/show.py": "shown to a person, made plain",

@@ -14,7 +14,7 @@ import click
 from amplifier_app_cli import exits
 from amplifier_app_cli.options import accept_global_options
 from amplifier_app_cli.ui.streams import is_about_stdout, seal_stdout, unwritten
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

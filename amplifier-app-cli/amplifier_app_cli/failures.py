@@ -14,7 +14,7 @@ from amplifier_app_cli import exits
 from amplifier_app_cli.app import current_app
 from amplifier_app_cli.ui.plain import without_secrets
 from amplifier_app_cli.ui.streams import is_about_stdout
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

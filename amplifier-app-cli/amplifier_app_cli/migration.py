@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.bundles.shipped import shipped_bundles
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked
@@ -27,13 +26,21 @@ from amplifier_foundation.settings.keys import KeyLine, KeysError, KeyStore, par
 from amplifier_foundation.settings.scopes import SettingsError, find, is_module_list
 from amplifier_foundation.settings.settings import read_settings_file
 from amplifier_kit.guard.private_files import append, make_private, open_private, read_regular, replace_file
+from amplifier_kit.guard.redaction.field_names import is_secret_name
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Folders of the user's own files, which are copied entry by entry.
 _OWN: Final = ("bundles", "modules", "agents", "skills", "routing")
+#: What the published program keeps of a session, also rotated or as a backup. Other files there would decide something:
+#: a policy, settings, or a plan that is run when the session is resumed.
+_OF_SESSION: Final = ("transcript.jsonl", "metadata.json", "events.jsonl")
 #: Larger files are copied in pieces of whole lines, each masked by itself.
 _PIECE: Final = 4 << 20
 #: The folder that a session is in until all of it is copied.
 _PARTIAL: Final = ".migrating-"
+#: Where the published program keeps the topic of notifications, in clear.
+_TOPICS: Final = {("config", "notifications", channel, "topic") for channel in ("ntfy", "push")}
+_CREDENTIALS: Final = "an address in it holds credentials, which belong into a credential helper of git"
 #: What differs for everybody, with what to do.
 _ALWAYS: Final = (
     "writing files, commands, fetches and agents are asked for unless a rule allows them: `amplifier policy list`",
@@ -146,6 +153,11 @@ class Migration:
         if own is not None or self.is_same:
             kept = "it is set here already" if own is not None and own != value else ""
             return Step(Item("settings", name, "keep", kept))
+        if key in _TOPICS:
+            why = "whoever knows it reads the notices: `amplifier keys set AMPLIFIER_NTFY_TOPIC` stores it as a key"
+            return Step(Item("settings", name, "leave", why))
+        if _has_credentials(value):
+            return Step(Item("settings", name, "leave", _CREDENTIALS))
         try:
             _, warnings = check_settings(_nested(key, value), lambda *_: name)
         except SettingsError as error:
@@ -169,9 +181,8 @@ class Migration:
                 )
             elif name in here:
                 yield Step(Item("bundles", name, "keep"))
-            elif _has_password(uri):
-                why = "its address holds a password, which belongs into a credential helper of git"
-                yield Step(Item("bundles", name, "leave", why))
+            elif _has_credentials(uri):
+                yield Step(Item("bundles", name, "leave", _CREDENTIALS))
             else:
                 key = ("bundle", "added", name)
                 work = partial(set_value, self.home.settings, key, uri, self._keys)
@@ -208,6 +219,9 @@ class Migration:
 
     def _plan_sessions(self, kind: str) -> Iterator[Step]:
         for project in _entries(self.source.projects):
+            if project.is_symlink():
+                yield Step(Item(kind, f"{project.name}/", "leave", "it is a link, which is not followed"))
+                continue
             for session in _entries(project / kind):
                 name, target = f"{project.name}/{session.name}", self.home.projects / project.name / kind / session.name
                 if session.is_dir() and not session.name.startswith(_PARTIAL):
@@ -218,14 +232,24 @@ class Migration:
             return Step(Item(category, name, "keep"))
         if source.is_symlink():
             return Step(Item(category, name, "leave", "it is a link, which is not followed"))
-        return Step(Item(category, name, "take over"), partial(_copy, source, target))
+        names = _OF_SESSION if category == "sessions" else ("",)
+        return Step(Item(category, name, "take over"), partial(_copy, source, target, names))
 
 
-def _has_password(uri: str) -> bool:
+def _has_credentials(value: Any) -> bool:
+    """Return whether a value holds an address with a password, a token in place of a user, or one in its query."""
+    if isinstance(value, Mapping | list):
+        return any(map(_has_credentials, value.values() if isinstance(value, Mapping) else value))
+    if not isinstance(value, str) or "://" not in value:
+        return False
     try:
-        return urlsplit(uri).password is not None
+        parts = urlsplit(value)
+        has_token = any(is_secret_name(name) for name, _ in parse_qsl(parts.query))
     except ValueError:
         return True  # it cannot be read: it may hold one
+    is_web = parts.scheme.removeprefix("git+") in ("http", "https")
+    is_token = is_web and parts.username not in (None, "", "git") and not str(parts.username).startswith("${")
+    return parts.password is not None or is_token or has_token
 
 
 def _applied(step: Step) -> Item:
@@ -266,17 +290,21 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file, or a folder that appears when it is complete, without the links in it. Secrets are masked."""
+def _copy(source: Path, target: Path, names: tuple[str, ...]) -> None:
+    """Copy a file, or a folder that appears when it is complete, without the links in it. Secrets are masked.
+
+    Of a folder the files are copied whose names begin with one of `names`.
+    """
     make_private(target.parent)
     unfinished = target.parent / f"{_PARTIAL}{target.name}"
     if unfinished.is_dir():
         shutil.rmtree(unfinished)  # of a run that was interrupted
     if source.is_dir():
-        for folder, folders, names in os.walk(source):
-            folders[:] = [name for name in folders if not os.path.islink(os.path.join(folder, name))]
+        for folder, folders, files in os.walk(source):
+            is_link = {name for name in folders if os.path.islink(os.path.join(folder, name))}
+            folders[:] = [name for name in folders if name not in is_link and name.startswith(names)]
             make_private(unfinished / os.path.relpath(folder, source))
-            for name in names:
+            for name in (name for name in files if name.startswith(names)):
                 _copy_file(Path(folder, name), unfinished / os.path.relpath(folder, source) / name)
     else:
         _copy_file(source, unfinished)
@@ -287,8 +315,10 @@ def _copy_file(source: Path, target: Path) -> None:
     if source.is_symlink() or not source.is_file():
         return
     is_executable = os.access(source, os.X_OK)
-    if source.stat().st_size <= _PIECE:
-        replace_file(target, read_regular(source), mode=0o700 if is_executable else 0o600)
+    if source.stat().st_size <= _PIECE or source.name.startswith("metadata.json"):
+        replace_file(
+            target, _without_choices(source.name, read_regular(source)), mode=0o700 if is_executable else 0o600
+        )
     else:
         descriptor = open_private(target)
         try:
@@ -299,3 +329,20 @@ def _copy_file(source: Path, target: Path) -> None:
             os.close(descriptor)
     times = source.stat()
     os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _without_choices(name: str, content: bytes) -> bytes:
+    """Return the metadata of a session without what decides how it goes on: whoever wrote them did not ask the user.
+
+    A bundle by its name stays, one by its path or address does not. Other files are returned as they are.
+    """
+    try:
+        data = json.loads(content) if name.startswith("metadata.json") else None
+    except ValueError:
+        return content  # nothing can be resumed from it
+    if not isinstance(data, dict):
+        return content
+    kept = {key: value for key, value in data.items() if key != "permission_mode"}
+    if "/" in str(kept.get("bundle", "")):
+        del kept["bundle"]
+    return content if kept == data else json.dumps(kept, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from amplifier_app_cli.app import App
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Program = TypeVar("Program", bound=click.Command)

@@ -23,9 +23,9 @@ from amplifier_app_cli.session_stats import SessionStats
 from amplifier_app_cli.signals import Signals
 from amplifier_app_cli.ui.notices import MentionNotice, SandboxNotice, missing_mcp_servers, unasked_change_text
 from amplifier_app_cli.ui.plain import plain
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.approvals.open_calls import ChildCalls
 from amplifier_foundation.policy.modes import UNASKED_CHANGE
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

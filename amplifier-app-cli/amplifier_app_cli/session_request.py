@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_app_cli.app import App
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from collections.abc import Callable, MutableSequence
 from functools import partial
 from inspect import unwrap
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amplifier_core._discovery import validation_error
 from amplifier_core.bounded_call import run_all
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import TYPE_TO_MOUNT_POINT
 from amplifier_core.trace import current_scope
 

@@ -10,12 +10,11 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amplifier_core._mount import Ledger
 from amplifier_core.data import clean, copier
 from amplifier_core.events import CONTEXT_INCLUDE
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.trace import current_scope
 
 if TYPE_CHECKING:

@@ -10,14 +10,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from uuid import uuid4
 
 from amplifier_core.approval import AnsweredBy, ApprovalTimeoutError, measure_waits, put
 from amplifier_core.bounded_call import DeadlineExceeded, call, running_task, unhurried
 from amplifier_core.data import clean, copier, describe, reason
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, APPROVAL_REQUIRED, POLICY_VIOLATION
-from amplifier_core.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_core.approval_models import ApprovalRequest

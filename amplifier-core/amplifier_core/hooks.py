@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from amplifier_core import events
 from amplifier_core._verdicts import INVALID, Fold, InvalidVerdict, plain_result, read_verdict
@@ -20,7 +20,6 @@ from amplifier_core.bounded_call import FAULTS, DeadlineExceeded, call, require_
 from amplifier_core.correlation import CORRELATED_EVENTS, REQUEST_ID_FIELD, resolve_request_id
 from amplifier_core.data import clean, copier, isolate, reason
 from amplifier_core.models import ContextInjection, HookResult
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.trace import acting, scope_of, timestamp
 
 __all__ = ["ContextInjection", "HookRegistry", "HookResult", "Outcome"]

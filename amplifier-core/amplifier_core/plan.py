@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
-
-from amplifier_core.named_tuple import NamedTuple
+from typing import Any, Final, NamedTuple
 
 __all__ = [
     "MODULE_SECTIONS",

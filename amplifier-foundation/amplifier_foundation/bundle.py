@@ -17,7 +17,6 @@ from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import MODULE_SECTIONS
 from amplifier_foundation.bundles.bundle import Bundle as ComposedBundle
 from amplifier_foundation.exceptions import BundleValidationError
@@ -25,6 +24,7 @@ from amplifier_foundation.merge import copied
 from amplifier_foundation.prepared_bundle import BundleModuleResolver as BundleModuleResolver
 from amplifier_foundation.prepared_bundle import BundleModuleSource as BundleModuleSource
 from amplifier_foundation.prepared_bundle import PreparedBundle as PreparedBundle
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer

@@ -323,23 +323,47 @@ class SessionConfigurator:
         return path
 
     async def apply_saved_settings(self, settings: Mapping[str, Any]) -> list[str]:
-        """Apply what `save` wrote, the settings or their section `configurator`; return a warning for what fails."""
+        """Apply what `save` wrote, the settings or their section `configurator`; return a warning for what fails.
+
+        Settings may be those of a project that nobody trusts: they take out no hook that guards the session, and do
+        not say where a provider or tool sends requests, or with whose key. The app's own calls do.
+        """
         saved = settings.get(_SECTION, settings)
         warnings: list[str] = []
         for category in _CATEGORIES:
             chosen = saved.get(category) if isinstance(saved, Mapping) else None
             for name in (chosen.get(_DISABLED) or ()) if isinstance(chosen, Mapping) else ():
                 try:
+                    self._check_saved(category, str(name))
                     await self._disable(category, str(name))
                 except (KeyError, ValueError) as error:
                     warnings.append(f"{_SECTION}.{category}: {error.args[0]}")
         values = saved.get(_VALUES) if isinstance(saved, Mapping) else None
         for path, value in values.items() if isinstance(values, Mapping) else ():
             try:
+                self._check_saved(_VALUES, str(path), value)
                 self.config_set(str(path), value)
             except (KeyError, ValueError) as error:
                 warnings.append(f"{_SECTION}.{_VALUES}: {error.args[0]}")
         return warnings
+
+    def _check_saved(self, category: str, name: str, value: Any = None) -> None:
+        """Raise ValueError for what only the app may do, by calls of its own."""
+        from amplifier_foundation.children.model_roles import has_protected, is_protected
+        from amplifier_foundation.children.restrictions import GUARDS
+
+        if category == _VALUES:
+            section, _, *keys = (*name.split("."), "")
+            is_named = section in ("providers", "tools", "agents") and any(map(is_protected, keys))
+            if section == "hooks" or is_named or has_protected(value):
+                raise ValueError(f"{name!r} cannot be set by saved settings: call config_set")
+            return
+        parts = self._behaviors().get(name, []) if category == "behaviors" else [f"{category}:{name}"]
+        hooks = self._present("hooks")
+        keys = [key for section, _, key in (part.partition(":") for part in parts) if section == "hooks"]
+        guards = [key for key in keys if hooks.get(key, {}).get("module") in GUARDS]
+        if guards:
+            raise ValueError(f"{name!r} guards the session ({', '.join(guards)}): saved settings do not take it out")
 
     async def _disable(self, category: str, name: str) -> None:
         changed = getattr(self, f"{category.removesuffix('s')}_disable")(name)

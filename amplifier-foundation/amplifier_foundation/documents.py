@@ -7,9 +7,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import DocumentError
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 _FENCE = "---"

@@ -24,7 +24,7 @@ from amplifier_app_cli.ui.layout import (
 )
 from amplifier_app_cli.ui.plain import plain, visible
 from amplifier_app_cli.ui.spending import price_text
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 _PRIORITY = 950
 _MOST_TOOLS = 5

@@ -11,7 +11,7 @@ from amplifier_app_cli.chat.answer import render_markdown
 from amplifier_app_cli.chat.screen import Screen
 from amplifier_app_cli.ui.layout import one_line, wrap_text
 from amplifier_app_cli.ui.plain import plain
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Turns that are shown of a resumed session.
 RECENT_TURNS: Final = 3

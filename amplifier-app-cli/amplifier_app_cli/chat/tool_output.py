@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from amplifier_app_cli.ui.layout import counted, shortened, single_line
 from amplifier_app_cli.ui.plain import plain
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Lines of an output that are shown at once: of a failure, and of everything else.
 FOLDED: Final = 5

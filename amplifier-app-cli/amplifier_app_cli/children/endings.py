@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Events of the tools that spawn child sessions.
 SPAWNED: Final = ("delegate:agent_spawned", "delegate:agent_resumed", "task:agent_spawned", "task:agent_resumed")

@@ -26,8 +26,8 @@ from amplifier_app_cli.children.endings import (
     own_ending,
     reported_ending,
 )
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.metadata import SessionSummary

@@ -24,9 +24,9 @@ from amplifier_app_cli.ui.layout import folded, size_text, terminal_width
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.streams import guarded_stdout
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.trust.store import TrustStore
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

@@ -26,7 +26,7 @@ from amplifier_app_cli.settings_editor import ACTIVE_BUNDLE, SettingsEditor
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import complain
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

@@ -29,13 +29,13 @@ from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
 from amplifier_app_cli.ui.say import complain
 from amplifier_app_cli.ui.streams import guarded_stdout
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.paths import Home
 from amplifier_foundation.plan.config_trust import is_config_trusted
 from amplifier_foundation.plan.prepare import Composition
 from amplifier_foundation.plan.prepared import Prepared
 from amplifier_foundation.settings.secrets import masked
 from amplifier_foundation.trust.store import TrustStore
+from amplifier_kit.named_tuple import NamedTuple
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FileScope = Literal["user", "project"]

@@ -17,9 +17,9 @@ from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.ui.layout import size_text, table
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_app_cli.ui.say import complain, say
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import did_you_mean
 from amplifier_foundation.settings.keys import KeysError, KeyStore
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

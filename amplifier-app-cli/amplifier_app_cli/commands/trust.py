@@ -16,8 +16,8 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import yes_option
 from amplifier_app_cli.ui.records import json_option, print_json, print_list
 from amplifier_app_cli.ui.say import complain, say
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError, PathNotFoundError
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

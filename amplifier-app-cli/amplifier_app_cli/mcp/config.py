@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.files import locked, rewrite_file
 from amplifier_foundation.trust.store import TrustStore
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

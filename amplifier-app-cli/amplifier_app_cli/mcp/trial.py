@@ -15,7 +15,6 @@ from amplifier_app_cli.providers.settings import environ_with_keys
 from amplifier_app_cli.providers.trial import warnings_held
 from amplifier_core import AmplifierSession
 from amplifier_core.events import MODULE_LOAD_FAILED
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.plan.import_path import hold
 from amplifier_foundation.plan.prepare import Composition, activate
 from amplifier_foundation.plan.prepared import Prepared
@@ -24,6 +23,7 @@ from amplifier_foundation.settings.plan import expand_plan
 from amplifier_foundation.sources.module_resolver import PreparedModules
 from amplifier_foundation.trust.check import UntrustedError
 from amplifier_foundation.trust.store import TrustStore
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.app import App

@@ -23,9 +23,9 @@ from amplifier_app_cli.providers.known import (
     short_name,
 )
 from amplifier_app_cli.providers.local_server import serves_models
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_kit.local_model import SMALL_MODEL
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer

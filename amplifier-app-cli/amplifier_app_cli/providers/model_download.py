@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from amplifier_app_cli.providers.local_model import LocalModelInstallError
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.local_model import CODER, models_folder
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.sources.install import Installer

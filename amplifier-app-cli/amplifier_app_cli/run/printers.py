@@ -14,7 +14,7 @@ from amplifier_app_cli.ui.records import json_text
 from amplifier_app_cli.ui.say import before_line
 from amplifier_app_cli.ui.spending import usage_record
 from amplifier_app_cli.ui.streams import ResultStream
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.session_app import Outcome, SessionApp

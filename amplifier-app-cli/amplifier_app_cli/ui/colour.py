@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 
 def choose_colour(when: str) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from amplifier_app_cli.ui.colour import Ink
 from amplifier_app_cli.ui.layout import columns, single_line, wrap_text
 from amplifier_app_cli.ui.plain import plain
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 _MARK: Final = "❯ "
 _NO_MARK: Final = "  "

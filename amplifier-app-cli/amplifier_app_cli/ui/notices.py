@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from amplifier_app_cli.ui.say import events_with_notice
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Mentions named in one notice; pasted text may hold any number of words with an @.
 _MOST_NAMED: Final = 3

@@ -66,7 +66,8 @@ def installed(tmp_path: Path) -> Path:
         ("amplifier session sho", {"show"}),
         ("amplifier run --output-format json", {"json", "json-trace"}),
         ("amplifier nonsense x", set()),
-        ("amplifier notify sta", set()),
+        ("amplifier notify sta", {"status"}),
+        ("amplifier recipes sta", set()),
         ("amplifier --nonsense session sho", set()),
     ],
 )

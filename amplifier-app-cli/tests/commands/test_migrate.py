@@ -140,6 +140,72 @@ def test_settings_and_keys_work(amplifier: Amplifier, published: Path, tmp_path:
     assert "From my settings." in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "git+https://0123456789abcdef0123@example.com/org/bundle@main",
+        "git+https://ada:0123456789abcdef0123@example.com/org/bundle@main",
+        "https://example.com/bundle.zip?access_token=0123456789abcdef0123",
+    ],
+)
+def test_no_address_with_credentials_is_copied(amplifier: Amplifier, published: Path, tmp_path: Path, uri: str) -> None:
+    """Neither a bundle nor a setting brings a password or a token in an address into the settings."""
+    (published / "settings.yaml").write_text(
+        json.dumps({"bundle": {"added": {"a": uri}}, "modules": {"tools": [{"module": "tool-x", "source": uri}]}})
+    )
+    registry = {"version": 1, "bundles": {"b": {"uri": uri, "explicitly_requested": True}}}
+    (published / "registry.json").write_text(json.dumps(registry))
+    items = _items(amplifier("migrate", str(published), "--yes", "--json"))
+    assert items["settings bundle.added.a"] == items["settings modules.tools.tool-x"] == items["bundles b"] == "leave"
+    assert "0123456789abcdef0123" not in str(_files(tmp_path / "home"))
+
+
+def test_the_topic_of_notifications_does_not_become_a_setting(
+    amplifier: Amplifier, published: Path, tmp_path: Path
+) -> None:
+    """Whoever knows it reads the notices: it is left, with the command that stores it as a key."""
+    (published / "settings.yaml").write_text("config: {notifications: {ntfy: {enabled: true, topic: my-4711}}}\n")
+    items = _items(amplifier("migrate", str(published), "--yes", "--json"))
+    assert items["settings config.notifications.ntfy.topic"] == "leave"
+    assert "my-4711" not in (tmp_path / "home" / ".amplifier" / "settings.yaml").read_text()
+
+
+@pytest.mark.parametrize("bundle", ["bundle:anchors", "{folder}/bundle.yaml", "git+https://example.com/bundle@main"])
+def test_a_session_brings_nothing_that_decides(
+    amplifier: Amplifier, published: Path, tmp_path: Path, project: Path, bundle: str
+) -> None:
+    """Neither rules nor settings, no plan, no permission mode, and no bundle but by its name."""
+    [session] = published.glob("projects/*/sessions/*")
+    for name in ("policy.yaml", "settings.yaml", "record.json", "waiting-calls.json"):
+        (session / name).write_text("{}")
+    (session / "checkpoints").mkdir()
+    (session / "checkpoints" / "index.jsonl").write_text("{}")
+    metadata = json.loads((session / "metadata.json").read_text())
+    named = bundle.format(folder=tmp_path)
+    for name in ("metadata.json", "metadata.json.backup"):
+        (session / name).write_text(json.dumps({**metadata, "permission_mode": "auto", "bundle": named}))
+    assert _items(amplifier("migrate", str(published), "--yes", "--json"))[
+        f"sessions {session.parent.parent.name}/{SESSION}"
+    ]
+    [taken] = (tmp_path / "home" / ".amplifier").glob("projects/*/sessions/*")
+    assert {path.name for path in taken.rglob("*") if path.is_file()} == {
+        *("transcript.jsonl", "metadata.json", "metadata.json.backup", "events.jsonl"),
+    }
+    for name in ("metadata.json", "metadata.json.backup"):
+        kept = json.loads((taken / name).read_text())
+        assert "permission_mode" not in kept
+        assert kept.get("bundle") == (named if named == "bundle:anchors" else None)
+        assert kept["own_key"] == {"kept": True}
+
+
+def test_sessions_of_a_linked_project_are_left(amplifier: Amplifier, published: Path, tmp_path: Path) -> None:
+    """A link in the folder of projects leads to files that are no part of the home."""
+    (tmp_path / "elsewhere" / "sessions" / "s").mkdir(parents=True)
+    (published / "projects" / "linked").symlink_to(tmp_path / "elsewhere")
+    assert _items(amplifier("migrate", str(published), "--yes", "--json"))["sessions linked/"] == "leave"
+    assert not (tmp_path / "home" / ".amplifier" / "projects" / "linked").exists()
+
+
 def test_own_values_are_kept(amplifier: Amplifier, published: Path, tmp_path: Path) -> None:
     """What is set here, a setting, a key or a file, is not replaced."""
     home = tmp_path / "home" / ".amplifier"

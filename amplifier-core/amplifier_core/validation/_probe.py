@@ -8,10 +8,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
-
-from amplifier_core.named_tuple import NamedTuple
 
 
 class Facts(NamedTuple):

@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplifier_core.bounded_call import call, maybe_await, running_task
 from amplifier_core.data import INTERRUPTS, copy_tree, reason
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.testing import MockCoordinator
 from amplifier_core.validation.base import (
     ModuleValidator,

@@ -12,10 +12,9 @@ import inspect
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from amplifier_core.data import INTERRUPTS, reason
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.validation._import import import_module_from_path
 from amplifier_core.validation._probe import facts
 

@@ -20,9 +20,9 @@ from amplifier_core.approval import ApprovalHandler, ApprovalSystem, ApprovalTim
 from amplifier_core.bounded_call import call, running_task, unhurried
 from amplifier_core.events import APPROVAL_DENIED, APPROVAL_GRANTED, TOOL_ERROR, TOOL_POST, TOOL_PRE
 from amplifier_core.models import HookResult
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.approvals.answered_by import APP, AnsweredBy
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.named_tuple import NamedTuple
 
 _NAME: Final = "app-approval-provider"
 _OPTIONS: Final = ("Allow", "Deny")

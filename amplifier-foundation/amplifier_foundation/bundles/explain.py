@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.bundles.anchors import beside, is_relative, root_above
 from amplifier_foundation.bundles.bundle import Bundle, Layer, Owner
 from amplifier_foundation.merge import SETTINGS, join_lists, module_key
+from amplifier_kit.named_tuple import NamedTuple
 
 Keys = tuple[str, ...]
 Place = tuple[str | int, ...]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.bounded_call import DeadlineExceeded, call, running_task
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.children.errors import ChildBusyError, ChildError, ChildFailedError, ChildRefusedError
 from amplifier_foundation.children.results import Result, children_prefix, save_result
 from amplifier_foundation.errors import FoundationError
@@ -26,6 +25,7 @@ from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.tasks import run_bounded, run_to_end
 from amplifier_kit.engine.usage import UsageRecord
 from amplifier_kit.log.files import SessionLogBusy
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_core.cancellation import CancellationToken

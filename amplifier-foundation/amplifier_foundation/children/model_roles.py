@@ -22,11 +22,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.merge import OVERLAY, copied, merge
 from amplifier_foundation.paths import Home
 from amplifier_kit.engine.routing.matrix import FAST, GENERAL, Candidate, MatrixError, load_matrix, with_overrides
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.settings.settings import Settings
@@ -219,6 +219,15 @@ def is_protected(name: str) -> bool:
     return any(re.fullmatch(_PROTECTED, word) for word in words) or any(
         part in plain.replace("_", "") for part in ("apikey", "baseurl", "accesskey", "apitoken")
     )
+
+
+def has_protected(values: Any) -> bool:
+    """Return whether a mapping sets such a setting at any depth."""
+    if isinstance(values, list):
+        return any(map(has_protected, values))
+    if not isinstance(values, Mapping):
+        return False
+    return any(is_protected(str(name)) or has_protected(value) for name, value in values.items())
 
 
 def is_glob_pattern(model: str) -> bool:

@@ -6,6 +6,7 @@
 | hook-shell | nothing: the agent's own entry is mounted beside it |
 | hooks-logging | whatever makes it record more |
 | hooks-redaction | whatever makes it mask more |
+| hooks-mode | where further modes are; no more tools run in every mode |
 
 | key of hooks-approval | in a child |
 |---|---|
@@ -32,6 +33,8 @@ from amplifier_foundation.merge import OVERLAY, copied, join_lists, merge_module
 _SHELL: Final = "hook-shell"
 #: What hooks-logging leaves out by default.
 _EXCLUDED: Final = ["llm:stream_*delta", "llm:stream_block_*", "content_block:start"]
+#: What hooks-mode lets run in every mode by default.
+_INFRASTRUCTURE: Final = ["mode", "todo"]
 #: The default actions of hooks-approval that deny.
 _DENY: Final = (None, "deny", "block", "auto_deny")
 #: The modes of a sandbox, from loose to tight.
@@ -112,7 +115,7 @@ def _is_present(config: Any, hooks: Any) -> bool:
     return not config or config in [entry.get("config") for entry in _guards(hooks) if entry["module"] == _SHELL]
 
 
-# Logging and redaction
+# Logging, redaction and modes
 
 
 def _tighten_logging(above: Any, wish: Any) -> Config:
@@ -150,6 +153,16 @@ def _tighten_redaction(above: Any, wish: Any) -> Config:
         tight["allowlist"] = [name for name in _texts(tight["allowlist"], []) if name in passed]
     if listed := floor.get("live_values"):
         tight["live_values"] = join_lists(_texts(listed, []), _texts(tight.get("live_values"), []))
+    return tight
+
+
+def _tighten_modes(above: Any, wish: Any) -> Config:
+    """Return a config in which the modes of the one above let no further tool run."""
+    floor, tight = _mapping(above), dict(_mapping(wish))
+    allowed = _texts(floor.get("infrastructure_tools"), _INFRASTRUCTURE)
+    wished = _texts(tight.get("infrastructure_tools"), allowed)
+    if tight.get("infrastructure_tools") != floor.get("infrastructure_tools"):
+        tight["infrastructure_tools"] = [name for name in wished if name in allowed]
     return tight
 
 
@@ -279,6 +292,7 @@ _TIGHTEN: Final[dict[str, Callable[[Any, Any], Config]]] = {
     "hooks-approval": tighten_approval,
     "hooks-redaction": _tighten_redaction,
     "hooks-logging": _tighten_logging,
+    "hooks-mode": _tighten_modes,
 }
 #: Hooks that every child of a session with them has.
 GUARDS: Final = (*_TIGHTEN, _SHELL)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.children.errors import ChildUnknownError
 from amplifier_foundation.children.restrictions import restrict
 from amplifier_foundation.children.results import (
@@ -37,6 +36,7 @@ from amplifier_foundation.sessions.store import folder_names
 from amplifier_foundation.sessions.turns import message_text, starts_turn
 from amplifier_kit.engine.delegation.parent_context import without_context
 from amplifier_kit.engine.pairing import tool_call_ids
+from amplifier_kit.named_tuple import NamedTuple
 
 Message = dict[str, Any]
 

@@ -29,7 +29,7 @@ from amplifier_foundation.sessions.metadata import load_metadata
 from amplifier_foundation.sessions.origin import ChildFacts, Origin
 from amplifier_foundation.sessions.plan import planned_budget
 from amplifier_foundation.sessions.resume import RECOVERED
-from amplifier_kit.engine.tasks import call_in_progress
+from amplifier_kit.engine.current_call import call_in_progress
 
 if TYPE_CHECKING:
     from amplifier_foundation.children.model_roles import ModelRoles

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.paths import amplifier_home, expanded
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "ParsedURI",

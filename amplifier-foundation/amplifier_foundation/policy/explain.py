@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.policy.permissions import Judgement, Permissions, known_action, named_details
 from amplifier_kit.guard.policy.facts import facts
 from amplifier_kit.guard.policy.rules import Rule
+from amplifier_kit.named_tuple import NamedTuple
 
 
 class Explanation(NamedTuple):

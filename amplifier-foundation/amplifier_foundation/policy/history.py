@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.policy.permissions import Judgement, Permissions
 from amplifier_kit.guard.policy.rules import Rule
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_kit.log.reader import LogLine

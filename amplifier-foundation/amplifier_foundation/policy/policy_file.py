@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.documents import Document, Unreadable, parse_document
 from amplifier_foundation.errors import DocumentError, FoundationError, did_you_mean
 from amplifier_kit.guard.policy.rule_parser import Problem, parse_rules
 from amplifier_kit.guard.policy.rules import Rule
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer

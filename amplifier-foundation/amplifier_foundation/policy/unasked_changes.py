@@ -58,5 +58,6 @@ def _state(path: Path) -> State:
         except OSError:  # gone meanwhile, or a link that leads nowhere
             continue
         is_folder = os.path.isdir(path)  # the time of a folder changes with what is in it, which is looked at itself
-        found += [status.st_mode, status.st_ino, *(() if is_folder else (status.st_size, status.st_mtime_ns))]
+        # The time of modification can be set back, this one cannot.
+        found += [status.st_mode, status.st_ino, *(() if is_folder else (status.st_size, status.st_ctime_ns))]
     return tuple(found)

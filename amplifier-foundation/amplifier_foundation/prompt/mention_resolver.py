@@ -21,10 +21,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.paths import Home
 from amplifier_foundation.prompt.instructions import repository_root
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 __all__ = ["Located", "MentionError", "MentionResolver", "SourceType", "is_credential"]

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.session.files import LINE, StrPath, load_transcript_with_lines, messages_of, without_line
 from amplifier_foundation.session.turns import count_turns
 from amplifier_foundation.sessions.diagnosis import diagnose, end_of_valid_turns, incomplete_turns, repair_messages
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_names
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "DiagnosisResult",

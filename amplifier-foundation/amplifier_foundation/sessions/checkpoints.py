@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, make_private
 from amplifier_foundation.sessions.file_states import (
@@ -27,6 +26,7 @@ from amplifier_foundation.sessions.file_states import (
     route,
     state_at,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "Checkpoint",

@@ -13,13 +13,13 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.log import is_running, lock_session
 from amplifier_foundation.sessions.metadata import SessionSummary, last_activity
 from amplifier_foundation.sessions.store import SessionStore, folder_names
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, LogLock, SessionLogBusy
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "ASIDE",

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.sessions.log import lock_session
 from amplifier_foundation.sessions.transcript import (
     History,
@@ -21,6 +20,7 @@ from amplifier_foundation.sessions.transcript import (
 )
 from amplifier_foundation.sessions.turns import turn_boundaries
 from amplifier_kit.engine.pairing import Repair, check_pairing, tool_call_ids
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = [
     "Diagnosis",

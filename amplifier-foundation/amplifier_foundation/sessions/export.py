@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.sessions.metadata import Scrub, SessionSummary, default_scrub, load_metadata
 from amplifier_foundation.sessions.transcript import message_parts
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import tarfile

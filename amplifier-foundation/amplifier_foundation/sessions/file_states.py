@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.files import make_private
 from amplifier_kit.guard.files.changes import hidden_name
 from amplifier_kit.guard.files.place import FileError, Place, Roots, open_file, reach
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = ["LARGEST", "CopyStore", "FileState", "PathChangedError", "Restoration", "real_path", "route", "state_at"]
 

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.log import CopiedEvents, copy_events, lines_of_messages, place_messages, read_outline
 from amplifier_foundation.sessions.metadata import Metadata, default_scrub, load_metadata
@@ -25,6 +24,7 @@ from amplifier_foundation.sessions.transcript import LEDGER, TRANSCRIPT, History
 from amplifier_foundation.sessions.turns import IsStart, Orphans, count_turns, end_of_turn, settle_orphans, starts_turn
 from amplifier_kit.engine.pairing import check_pairing
 from amplifier_kit.guard.private_files import append, make_private, open_private
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = ["ForkError", "ForkPreview", "Forked", "fork_session", "preview_fork"]
 

@@ -20,12 +20,12 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.trace import current_scope
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.sessions.turns import is_real_user_message, starts_turn, turn_boundaries
 from amplifier_foundation.timestamps import milliseconds
 from amplifier_kit.engine.pairing import is_tool_result, tool_call_ids
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import Struct
 
 if TYPE_CHECKING:

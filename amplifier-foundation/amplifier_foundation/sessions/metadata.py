@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_file
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.reminders import is_reminder
 
 __all__ = [

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.data import reason
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import SESSION_MODULES, TYPE_TO_MOUNT_POINT, plan_modules, session_module
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.tracebacks import frame_lines, location
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_core import AmplifierSession

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked
 from amplifier_foundation.paths import Home, current_project, expanded, project_slug
@@ -29,6 +28,7 @@ from amplifier_foundation.sessions.metadata import (
     summary_of,
     update_metadata,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import sqlite3

@@ -13,12 +13,12 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.sessions.log import EVENT_SEQ, MessageNumbers, without_seq
 from amplifier_kit.engine.pairing import Repair, repair_pairing
 from amplifier_kit.guard.private_files import masked, open_private
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 __all__ = [

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.usage.history import SINCE, current_facts, logged_answers
 from amplifier_kit.engine.usage import UsageRecord
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.sessions.metadata import SessionSummary

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.merge import Keys
 from amplifier_foundation.settings.checks import check_settings
 from amplifier_foundation.settings.keys import KeyStore
@@ -21,6 +20,7 @@ from amplifier_foundation.settings.scopes import (
 )
 from amplifier_foundation.settings.secrets import clear_secrets, variable_name
 from amplifier_foundation.yaml_edit import Draft, edit_file
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Settings in which variables are expanded, so that a secret can be referred to.
 _EXPANDED = (("config", "providers"), ("modules",), ("overrides",))

@@ -13,10 +13,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.files import locked, replace_unmasked
 from amplifier_foundation.paths import Home
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 #: How long the keyring may take, in seconds: where it cannot be unlocked it may hang.

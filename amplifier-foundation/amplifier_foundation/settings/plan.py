@@ -21,12 +21,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.plan import MODULE_SECTIONS, SESSION_MODULES
 from amplifier_foundation.documents import Document
 from amplifier_foundation.merge import ANY, OVERLAY, MergePolicy, copied, join_lists, merge, merge_modules
 from amplifier_foundation.settings.sections import with_sections
 from amplifier_foundation.settings.variables import Expanded, MissingVariable, expand
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.bundles.bundle import Layer

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.merge import module_key
 from amplifier_foundation.settings.variables import VARIABLE
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Names of ways to authenticate as well as of secrets: `auth: managed_identity`.
 _VAGUE: Final = r"(?i)(?:auth|authorization|credentials?|creds)$"

@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.documents import Document, parse_document
 from amplifier_foundation.errors import DocumentError
 from amplifier_foundation.merge import SETTINGS, copied, merge_all, module_key
@@ -27,6 +26,7 @@ from amplifier_foundation.settings.scopes import (
 )
 from amplifier_foundation.settings.variables import Expanded, expand
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 #: The scope of settings that the program was given for this run, from no file.

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.merge import module_key
+from amplifier_kit.named_tuple import NamedTuple
 
 #: `$${VAR}` is how to write `${VAR}` itself.
 VARIABLE: Final = r"\$(?P<escape>\$?)\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^}]*))?\}"

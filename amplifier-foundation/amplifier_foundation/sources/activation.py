@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
 from amplifier_foundation.paths import Home
 from amplifier_foundation.sources.module_project import (
@@ -25,6 +24,7 @@ from amplifier_foundation.sources.module_project import (
     read_module_project,
     write_dist_info,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

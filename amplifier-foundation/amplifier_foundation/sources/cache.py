@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.files import replace_file
 from amplifier_foundation.sources.content import META_NAME, content_hash
 from amplifier_foundation.sources.fetched import SourceError
 from amplifier_foundation.sources.staging_folder import folder_lock, move_into_place, staging_folder
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.threads import in_thread
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 #: The kinds of sources there are.

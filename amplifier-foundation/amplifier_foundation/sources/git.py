@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.sources.fetched import SourceError, SourceNotFoundError
 from amplifier_foundation.sources.uri import SourceUri, without_secrets
 from amplifier_kit.guard.git import GitMissingError, fetch_command, fetch_environment
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_command
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.paths.resolution import ParsedURI, ResolvedSource

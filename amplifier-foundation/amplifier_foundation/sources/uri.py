@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.sources.fetched import SourceError, SourceKind
+from amplifier_kit.named_tuple import NamedTuple
 
 #: What a git source is taken from when it names no ref (not the remote's own default).
 DEFAULT_REF: Final = "main"

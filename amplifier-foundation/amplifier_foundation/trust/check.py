@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:

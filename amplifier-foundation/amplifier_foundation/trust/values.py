@@ -72,6 +72,8 @@ _MODULE_SETTINGS: Final = {
     "hooks-mode": re.compile(r"infrastructure_tools"),
     "hooks-redaction": re.compile(r"rules"),
     "tool-mode": re.compile(r"gate_policy"),
+    # In the project, it may hold recipes whose gates are approved already.
+    "tool-recipes": re.compile(r"session_dir"),
 }
 #: Sections whose lists replace earlier ones.
 _REPLACING: Final = ("overrides", "modules", "agents")

@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from amplifier_core.events import LLM_RESPONSE
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_core.trace import current_scope
 from amplifier_kit.engine.usage import UsageRecord, usage_fault
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -138,6 +138,21 @@ async def test_a_caller_does_not_leave_shell_hooks_behind(
     assert not (commanding.project / "seen.txt").exists()
 
 
+@pytest.mark.parametrize("wish", [{"exclude_hooks": ["hooks-mode"]}, {"inherit_hooks": []}, {}])
+async def test_neither_caller_nor_agent_leaves_a_mode(
+    commanding: Any, spawn_in: Callable[..., Any], wish: dict[str, Any]
+) -> None:
+    """What the mode of a session does not let run does not run in its children either."""
+    commanding.plan["hooks"].append({"module": "hooks-mode"})
+    open_to_all = {"module": "hooks-mode", "config": {"infrastructure_tools": ["bash"]}}
+    commanding.plan["agents"]["explorer"]["hooks"] = [] if wish else [open_to_all]
+    async with commanding.run(trust=True) as runtime:
+        runtime.session.coordinator.session_state["active_mode"] = "explore"
+        child = await spawn_in(runtime)("explorer", "Go.", hook_inheritance=wish)
+    assert "Mode 'explore'" in str(commanding.said(child["session_id"]))
+    assert not (commanding.project / "seen.txt").exists()
+
+
 async def test_hooks_of_an_agent_run_beside_those_of_its_parent(commanding: Any, spawn_in: Callable[..., Any]) -> None:
     """It brings its own under the name of the module, and both are heard."""
     notes = [

@@ -89,8 +89,9 @@ def test_what_is_passed_on_is_exactly_what_the_rules_say(
 
 
 def test_hooks_that_guard_or_record_a_session_stay() -> None:
-    """A caller can take away a reminder, and no rules, no shell hooks, no log and no masking of secrets."""
-    parent = {**PARENT, "hooks": [*PARENT["hooks"], {"module": "hooks-redaction"}, {"module": "hook-shell"}]}
+    """A caller can take away a reminder, and no rules, no modes, no shell hooks, no log and no masking of secrets."""
+    more = [{"module": name} for name in ("hooks-redaction", "hook-shell", "hooks-mode")]
+    parent = {**PARENT, "hooks": [*PARENT["hooks"], *more]}
     everything = _modules(parent, "hooks")
     wishes: list[dict[str, list[str]]] = [{"exclude_hooks": everything}, {"inherit_hooks": []}]
     for wish in wishes:

@@ -13,6 +13,7 @@ from amplifier_foundation.children.plan import child_plan
 from amplifier_foundation.children.restrictions import GUARDS, restrict
 from amplifier_kit.config import read_config
 from amplifier_module_hooks_logging.config import LogConfig
+from amplifier_module_hooks_mode.config import ModeConfig
 from amplifier_module_hooks_redaction.config import RedactionConfig
 
 _SHELL: dict[str, Any] = {
@@ -117,3 +118,16 @@ def test_a_child_masks_at_least_what_its_parent_masks(parent: Any, overlay: Any,
     assert set(below.rules) >= set(above.rules)
     assert set(below.allowlist) <= set(above.allowlist)
     assert set(below.live_values) >= set(above.live_values)
+
+
+_TOOLS = st.none() | st.lists(st.sampled_from(["mode", "todo", "bash", "write_file"]), unique=True)
+_MODES = st.fixed_dictionaries({}, optional={"infrastructure_tools": _TOOLS, "search_paths": st.just(["modes"])})
+
+
+@given(parent=_MODES, overlay=_MODES, is_new=st.booleans())
+def test_no_further_tool_runs_in_every_mode_of_a_child(parent: Any, overlay: Any, is_new: bool) -> None:
+    """For any config and overlay: an agent cannot take a tool out of the modes that hold above it."""
+    own = {"module": "hooks-mode", "config": overlay, **({"id": "new"} if is_new else {})}
+    hooks = _hooks([{"module": "hooks-mode", "config": parent}], [own])
+    above, below = (read_config(ModeConfig, config, module="hooks-mode") for config in (parent, hooks[-1]["config"]))
+    assert set(below.infrastructure_tools) <= set(above.infrastructure_tools)

@@ -30,7 +30,7 @@ TABLE: dict[str, str] = {
         hooks-approval:policy_driven_only hooks-approval:tools hooks-approval:working_dir
         hooks-logging:additional_events hooks-logging:auto_discover hooks-logging:exclude_events
         hooks-logging:priority hooks-logging:session_log_template hooks-logging:strip_raw hooks-logging:verify
-        hooks-mode:infrastructure_tools tool-mode:gate_policy
+        hooks-mode:infrastructure_tools tool-mode:gate_policy tool-recipes:session_dir
     """,
     # It decides where keys and prompts are sent, and who one is there.
     "endpoint": """
@@ -40,7 +40,7 @@ TABLE: dict[str, str] = {
     # It says where something is read or written: not outside the project.
     "path": """
         chat_template custom_routing_dirs memory_files model_path record record_provider scenario search_paths
-        server_log_dir session_dir skills skills_dirs transcript_path working_dir
+        server_log_dir skills skills_dirs transcript_path working_dir
     """,
     # Settings add to it what they say, and take nothing away.
     "added to": "tool-filesystem:denied_write_paths",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 Kind = Literal[
     "missing_result", "orphan_result", "duplicate_result", "misplaced_result", "duplicate_id", "unclosed_turn"

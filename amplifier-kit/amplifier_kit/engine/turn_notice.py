@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from amplifier_core.data import describe
 from amplifier_core.events import ORCHESTRATOR_COMPLETE, PROMPT_COMPLETE, PROMPT_SUBMIT, PROVIDER_REQUEST, SESSION_END
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.tasks import cancel_and_wait, start
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = ["TurnNotice", "TurnNotifier"]
 

@@ -11,8 +11,8 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any, ClassVar, Final, Self
 
 from amplifier_core.llm_errors import AbortError, LLMError
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.named_tuple import NamedTuple
 
 #: No answer takes more tokens, or costs more.
 MAX_COUNT: Final = 10**12

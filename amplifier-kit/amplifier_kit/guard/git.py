@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
 from amplifier_kit.guard.processes.programs import Folders, find_program, host_environment, is_below
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 # --- commands ---

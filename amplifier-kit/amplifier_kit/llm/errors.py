@@ -38,7 +38,7 @@ from amplifier_core.llm_errors import (
     RateLimitError,
     StreamError,
 )
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 ErrorType = type[LLMError]
 

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from amplifier_core.llm_errors import AbortError, LLMError, LLMTimeoutError, ProviderUnavailableError, StreamError
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 
 class AccountLimits:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from amplifier_core.message_models import ChatRequest, Message, ToolSpec
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.pairing import check_pairing, repair_pairing
 from amplifier_kit.llm.structured_output import Shape
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.reminders import is_reminder, reminder
 
 # -- turns and parts --

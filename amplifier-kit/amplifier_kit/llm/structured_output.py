@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 from amplifier_core.llm_errors import InvalidRequestError, LLMError
 from amplifier_core.message_models import ChatRequest, Message, ResponseFormatJsonSchema, TextBlock, ToolSpec
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.llm.response import LLMResponse
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.reminders import reminder
 
 Mode = Literal["native", "tool", "prompt"]

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.log.record import decode
+from amplifier_kit.named_tuple import NamedTuple
 
 NAME = "events.jsonl"
 

@@ -23,7 +23,7 @@ from amplifier_core.events import (
     TOOL_POST,
     TOOL_PRE,
 )
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 Write = Callable[[str, dict[str, Any]], None]
 

@@ -14,11 +14,11 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.files import LogFiles, parse
 from amplifier_kit.log.record import FACTS, IDS, Record, normal_error
 from amplifier_kit.log.references import BLOB, LIST, apply_delta, expand, references
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

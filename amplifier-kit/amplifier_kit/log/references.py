@@ -20,10 +20,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import replace_unmasked
 from amplifier_kit.log.blobs import LIMIT, BlobStore
 from amplifier_kit.log.record import decode, digest, encode
+from amplifier_kit.named_tuple import NamedTuple
 
 BLOB, LIST, LITERAL = "$blob", "$list", "$literal"
 MARKS = frozenset({BLOB, LIST, LITERAL})

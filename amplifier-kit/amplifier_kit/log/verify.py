@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.log.blobs import BlobStore
 from amplifier_kit.log.reader import LogLine, LogReader, TornLine
 from amplifier_kit.log.record import decode, digest
 from amplifier_kit.log.references import BLOB, LIST, Chain, apply_delta, chain_of, chain_of_digests, references
+from amplifier_kit.named_tuple import NamedTuple
 
 Kind = Literal["gap", "order", "chain", "blob", "list"]
 

@@ -12,7 +12,7 @@ from dataclasses import field
 from itertools import groupby
 from typing import Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_hook_shell.hook_events import HookEvent
 from amplifier_module_hook_shell.hook_files import Hook

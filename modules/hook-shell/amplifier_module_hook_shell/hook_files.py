@@ -12,9 +12,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.config import read_config
 from amplifier_kit.guard.private_files import read_regular
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct, Struct
 from amplifier_module_hook_shell.config import HookOptions, Policy, ShellHooksConfig
 from amplifier_module_hook_shell.hook_events import HOOK_EVENTS, HookEvent, Matcher, MatcherError, named

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_hooks_approval.config import ApprovalConfig
 
 if TYPE_CHECKING:

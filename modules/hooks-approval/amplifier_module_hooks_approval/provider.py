@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from amplifier_core import ApprovalRequest
 from amplifier_core.approval import ApprovalTimeoutError
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await, plain_result
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_hooks_approval.config import ApprovalConfig
 from amplifier_module_hooks_approval.policy import risk_of
 

@@ -25,12 +25,14 @@ _LONGEST: Final = 500
 
 def _address(value: str) -> str:
     parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:  # a password would be logged
         raise ValueError("not an address")
     return value.rstrip("/")
 
 
-Address = Annotated[str, AfterValidator(_address), expects("an address that begins with https:// or http://")]
+Address = Annotated[
+    str, AfterValidator(_address), expects("an address that begins with https:// or http://, without a user")
+]
 
 
 class PushConfig(Config):

@@ -125,7 +125,7 @@ async def test_the_topic_is_no_config(caplog: pytest.LogCaptureFixture, monkeypa
     assert "unknown config key 'topic'" in caplog.text
 
 
-@pytest.mark.parametrize("server", ["ntfy.sh", "file:///etc/passwd", "https://", ""])
+@pytest.mark.parametrize("server", ["ntfy.sh", "file:///etc/passwd", "https://", "https://ada:hunter2@ntfy.sh", ""])
 def test_a_server_is_a_web_address(server: str) -> None:
     """Anything else is named."""
     with pytest.raises(ValueError, match="config key 'server' must be an address that begins with https://"):

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from html import escape
 from typing import Any, Final
 
 from amplifier_kit.engine.turn_notice import TurnNotice
@@ -58,7 +59,8 @@ class Desktop:
 
 def terminal_sequence(title: str, body: str, *, rings: bool = False) -> bytes:
     """Return the sequence (OSC 777) that terminals show as a notification, with the bell if it is to ring."""
-    safe = (part.replace(";", ",") for part in (title, body))  # a semicolon ends a part
+    # A semicolon ends a part, a control character the sequence.
+    safe = ("".join(each for each in part if each.isprintable()).replace(";", ",") for part in (title, body))
     bell = "\a" if rings else ""
     return f"\x1b]777;notify;{';'.join(safe)}\x1b\\{bell}".encode("utf-8", "replace")
 
@@ -70,7 +72,8 @@ def notifier_command(title: str, body: str, platform: str = sys.platform) -> lis
         script = "on run {title, body}\ndisplay notification body with title title\nend run"
         return ["osascript", "-e", script, title, body]
     if platform.startswith("linux"):
-        return ["notify-send", "--app-name=Amplifier", "--", title, body]
+        # Desktops read the body, and only it, as markup with links and images.
+        return ["notify-send", "--app-name=Amplifier", "--", title, escape(body, quote=False)]
     return None
 
 

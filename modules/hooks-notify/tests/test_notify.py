@@ -123,17 +123,21 @@ async def test_without_a_terminal_the_session_goes_on(run: Any, terminal: Path, 
 
 @given(st.text(), st.text())
 def test_no_text_ends_the_sequence(title: str, body: str) -> None:
-    """Whatever a model answers, the sequence has three parts; control characters are gone before."""
-    shown = terminal_sequence(*("".join(each for each in part if each.isprintable()) for part in (title, body)))
+    """Whatever a model answers or a config says, the sequence has three parts and no further control characters."""
+    shown = terminal_sequence(title, body)
     assert shown.count(b";") == 3
     assert shown.count(b"\x1b") == 2
+    assert shown[2:-2].decode("utf-8", "replace").isprintable()
 
 
 def test_the_notifier_gets_texts_as_arguments() -> None:
-    """No text is read as an option or as part of a script."""
+    """No text is read as an option, as part of a script or as markup."""
     command = notifier_command("--help", 'x" & quit', "linux")
     assert command is not None
-    assert command[-3:] == ["--", "--help", 'x" & quit']
+    assert command[-3:] == ["--", "--help", 'x" &amp; quit']
+    linked = notifier_command("t", '<a href="http://example.com">x</a>', "linux")
+    assert linked is not None
+    assert "<" not in linked[-1]
     mac = notifier_command("t", 'x" & quit', "darwin")
     assert mac is not None
     assert 'x" & quit' not in mac[2]

@@ -8,7 +8,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import Struct
 from amplifier_module_hooks_status_context.config import StatusConfig
 from amplifier_module_hooks_status_context.text import one_line

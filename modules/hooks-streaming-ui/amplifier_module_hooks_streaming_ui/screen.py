@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import await_soon
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_hooks_streaming_ui.plain import plain
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from amplifier_core.events import (
     TOOL_POST,
     TOOL_PRE,
 )
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_hooks_streaming_ui.config import UiSection
 from amplifier_module_hooks_streaming_ui.line_buffer import LineBuffer
 from amplifier_module_hooks_streaming_ui.screen import Level, Line, Screen

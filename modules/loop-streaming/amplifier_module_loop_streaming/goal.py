@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final, Protocol
 
 from amplifier_core.events import PLAN_END, PLAN_START
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.loop.config import UNLIMITED
 from amplifier_kit.engine.loop.request import Choice
 from amplifier_kit.engine.loop.session import TurnSession
 from amplifier_kit.engine.loop.turn import Outcome
 from amplifier_kit.engine.tasks import Stopped, run_bounded, run_to_end
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_loop_streaming.config import StreamingConfig
 from amplifier_module_loop_streaming.judge import Judge, Judgement, render_transcript
 from amplifier_module_loop_streaming.turn import GOAL_PROGRESS

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from amplifier_core.events import PROVIDER_RESOLVE
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.loop.request import Choice
 from amplifier_kit.engine.loop.session import TurnSession
 from amplifier_kit.engine.routing.preference import ProviderPreference
 from amplifier_kit.engine.routing.question import ask_provider
 from amplifier_kit.engine.routing.resolver import matching_model, preferences_for
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_loop_streaming.config import StreamingConfig
 
 __all__ = ["Judge", "Judgement", "render_transcript"]

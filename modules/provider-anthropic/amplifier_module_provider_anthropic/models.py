@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from amplifier_core import ModelInfo, capabilities
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 _NEW_NAME: Final = re.compile(r"claude-(?P<family>[a-z]+)-(?P<major>\d)(?:-(?P<minor>\d{1,2}))?(?![\d])")
 _OLD_NAME: Final = re.compile(r"claude-(?P<major>3)(?:-(?P<minor>\d))?-(?P<family>[a-z]+)")

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.llm.config import Name, Switch, env_or_config, to_switch
 from amplifier_kit.llm.responses.request import ResponsesConfig
+from amplifier_kit.named_tuple import NamedTuple
 
 DEFAULT_DEPLOYMENT: Final = "gpt-5.4"
 KEY_NAMES: Final = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_KEY")

@@ -8,12 +8,12 @@ from typing import Any, Final
 from pydantic import Field
 
 from amplifier_core import ConfigField
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.llm.chat.provider import ChatProvider
 from amplifier_kit.llm.chat.request import ChatConfig
 from amplifier_kit.llm.client import NO_KEY
 from amplifier_kit.llm.config import Name, env_or_config
 from amplifier_kit.llm.provider import key_field, model_field, url_field
+from amplifier_kit.named_tuple import NamedTuple
 
 DEFAULT_NAME: Final = "chat-completions"
 DEFAULT_MODEL: Final = "default"

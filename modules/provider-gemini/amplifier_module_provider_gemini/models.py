@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from amplifier_core import ModelInfo, capabilities
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 _VERSION: Final = re.compile(r"gemini-(?P<major>\d+)(?:\.(?P<minor>\d+))?(?!\d)")
 _MILLION: Final = 1_048_576

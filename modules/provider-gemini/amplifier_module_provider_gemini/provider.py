@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError
 
 from amplifier_core import ChatRequest, ConfigField, ModelInfo
 from amplifier_core.llm_errors import InvalidRequestError, LLMError, RateLimitError
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.usage import InvalidUsageError
 from amplifier_kit.llm.client import capture_responses, http_client, import_in_thread, record_response
 from amplifier_kit.llm.config import Name, PositiveWhole, ProviderConfig, Temperature, env_or_config
@@ -21,6 +20,7 @@ from amplifier_kit.llm.provider import LLMProvider, key_field, url_field
 from amplifier_kit.llm.request import LLMCall
 from amplifier_kit.llm.response import Answer
 from amplifier_kit.llm.structured_output import Mode
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_provider_gemini.models import abilities_of, model_info
 from amplifier_module_provider_gemini.request import build_payload
 from amplifier_module_provider_gemini.response import StreamReader

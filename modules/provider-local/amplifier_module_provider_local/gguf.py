@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 _MAGIC: Final = b"GGUF"
 #: Plain values by their number in the format, as `struct` reads them.

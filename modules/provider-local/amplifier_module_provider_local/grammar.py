@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.llm.request import native_spec, read_tool_choice
+from amplifier_kit.named_tuple import NamedTuple
 
 
 class CallStyle(NamedTuple):

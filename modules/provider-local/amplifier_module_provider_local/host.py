@@ -16,11 +16,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from amplifier_core.llm_errors import ConfigurationError, LLMTimeoutError, ProviderUnavailableError
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.processes.launch import PIPE, make_socket_folder, open_process
 from amplifier_kit.guard.processes.programs import command_environment
 from amplifier_kit.guard.processes.running_command import signal_name
 from amplifier_kit.llm.client import http_client
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_kit.guard.processes.launch import Process

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from amplifier_core.message_models import ToolSpec
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.local_model import CODER, SMALL_MODEL
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_provider_local.grammar import FENCE, TAGS, CallStyle
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_bash.config import BashConfig
 
 #: Seconds that a call may ask for; what takes longer belongs in the background.

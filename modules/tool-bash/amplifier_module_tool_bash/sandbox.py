@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from amplifier_kit.engine.tasks import call_id
+from amplifier_kit.engine.current_call import call_id
 from amplifier_kit.guard.sandbox.errors import SandboxRequiredError
 from amplifier_kit.guard.sandbox.sandbox import SANDBOX_BLOCKED, Sandbox, SandboxSetup, Status, sandbox_of, settings_of
 from amplifier_kit.threads import obtain

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.engine.tasks import TOOL_PROGRESS, progress_reports
+from amplifier_kit.engine.current_call import TOOL_PROGRESS, progress_reports
 from amplifier_kit.guard.processes.output import Output
 from amplifier_kit.guard.processes.programs import command_environment, find_program
 from amplifier_kit.guard.processes.running_command import CommandSpec, StartError, run

@@ -6,11 +6,11 @@ import threading
 from typing import Any, ClassVar
 
 from amplifier_core import ToolResult
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.changes import Change, check_writable, exclusive_access
 from amplifier_kit.guard.files.place import FileError, Place, discloses, read_content
 from amplifier_kit.guard.files.text import decode, encode
 from amplifier_kit.guard.files.workspace import WRITE, FileCall, Workspace, Written
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import inputs
 from amplifier_module_tool_filesystem.match import edit

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.place import Place, Roots, as_file_error, shown
+from amplifier_kit.named_tuple import NamedTuple
 
 __all__ = ["MOST_LISTED", "Listing", "leads_to_hidden", "list_folder"]
 

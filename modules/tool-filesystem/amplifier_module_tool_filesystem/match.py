@@ -9,9 +9,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.place import LARGEST_TEXT, FileError
 from amplifier_kit.guard.files.text import LineMatch, Text, find_lines
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_filesystem.nearest import nearest
 
 __all__ = ["Edited", "edit"]

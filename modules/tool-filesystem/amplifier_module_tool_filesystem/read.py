@@ -7,9 +7,9 @@ import threading
 from typing import Any, ClassVar
 
 from amplifier_core import ToolResult
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.place import FileError, Place, as_file_error, open_file
 from amplifier_kit.guard.files.workspace import READ, Workspace
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import inputs
 from amplifier_module_tool_filesystem.folder import list_folder

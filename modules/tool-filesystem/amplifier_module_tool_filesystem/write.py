@@ -8,11 +8,11 @@ import threading
 from typing import Any, ClassVar
 
 from amplifier_core import ToolResult
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.changes import Change, check_writable, exclusive_access
 from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error, discloses, open_file
 from amplifier_kit.guard.files.text import TextFormat, encode, is_binary, newline_of, sniff
 from amplifier_kit.guard.files.workspace import WRITE, FileCall, Workspace, Written
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.threads import run_stoppable
 from amplifier_module_tool_filesystem import inputs
 

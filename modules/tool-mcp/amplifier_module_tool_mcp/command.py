@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.guard.processes.programs import is_below
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_mcp.faults import ServerFault
 
 #: Options of the runners that change nothing about which program is started.

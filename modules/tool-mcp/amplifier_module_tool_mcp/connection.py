@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_mcp.catalogue import Catalogue, fetch_catalogue
 from amplifier_module_tool_mcp.config import McpConfig, Retry
 from amplifier_module_tool_mcp.faults import READ_ONLY, ServerFault, fault_of

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import make_private
 from amplifier_kit.guard.processes.programs import is_below
 from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import SandboxError, SandboxRequiredError
 from amplifier_kit.guard.sandbox.sandbox import Sandbox, sandbox_of
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_mcp.command import Command, Places, installed_command
 from amplifier_module_tool_mcp.faults import ServerFault
 from amplifier_module_tool_mcp.server_entry import ServerSpec

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_mcp.catalogue import Offer, is_of_form
 from amplifier_module_tool_mcp.connection import Connection
 from amplifier_module_tool_mcp.faults import ServerFault

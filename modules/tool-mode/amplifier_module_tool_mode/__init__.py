@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from amplifier_kit.config import Config, read_config
+from amplifier_kit.modes import ACTIVATED, CHANGED, CLEARED
 from amplifier_module_tool_mode.tool import EVENTS, ModeTool
 
 __amplifier_module_type__ = "tool"
@@ -32,4 +33,6 @@ async def mount(coordinator: Any, config: dict[str, Any] | None = None) -> None:
     settings = read_config(ModeToolConfig, config, module=NAME)
     coordinator.register_contributor("observability.events", NAME, lambda: list(EVENTS))
     tool = ModeTool(coordinator, settings.gate_policy)
+    for event in (ACTIVATED, CHANGED, CLEARED):
+        coordinator.hooks.register(event, tool.on_change, name=NAME)
     await coordinator.mount("tools", tool, name=tool.name)

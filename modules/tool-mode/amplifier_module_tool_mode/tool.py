@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from amplifier_core.models import ToolResult
+from amplifier_kit.guard.authorization import kernel_has_policies
 from amplifier_kit.modes import ACTIVATED, CHANGED, CLEARED, DISCOVERY, activate, active_mode, clear, tool_lists
 
 DENIED: Final = "mode:transition_denied"
@@ -40,8 +41,23 @@ class ModeTool:
     def __init__(self, coordinator: Any, gate_policy: str) -> None:
         self._coordinator = coordinator
         self._gate_policy = gate_policy
+        #: The mode that the model itself activated last: any other one is the user's.
+        self._own: str | None = None
         #: Changes that were denied once, each as the mode before and the one after.
         self._tried: set[tuple[str | None, str | None]] = set()
+
+    def on_change(self, event: str, data: Any) -> None:
+        """Forget which mode the model chose: the user may have chosen the same since."""
+        self._own = None
+
+    def action_for(self, input: dict[str, Any]) -> str:
+        """Return the action of a call: to leave a mode that the user chose is another one than all else."""
+        is_change = input.get("operation") in ("set", "clear")
+        return "tool.mode_of_user" if is_change and self._is_of_user else "tool.mode"
+
+    @property
+    def _is_of_user(self) -> bool:
+        return active_mode(self._coordinator) not in (None, self._own)
 
     async def execute(self, input: dict[str, Any]) -> ToolResult:
         """Do what `operation` says; what is wrong with the input is in the result."""
@@ -90,7 +106,10 @@ class ModeTool:
             return _failure("transition_denied", f"the mode {active.name} may only be followed by {targets}")
         if (refusal := await self._gate(mode.name)) is not None:
             return refusal
+        before = active_mode(self._coordinator)
         await activate(self._coordinator, mode)
+        if before != mode.name:
+            self._own = mode.name
         lists = tool_lists(mode)
         restricted = [*lists["warn_tools"], *lists["confirm_tools"], *lists["block_tools"]]
         return ToolResult(
@@ -122,7 +141,10 @@ class ModeTool:
         """Return why a change is not made now, None when it may be made."""
         current = active_mode(self._coordinator)
         change = (current, target)
-        if self._gate_policy == "auto" or target == current or (self._gate_policy == "warn" and change in self._tried):
+        # Who leaves a mode of the user has been allowed to do just that.
+        is_allowed = self._is_of_user and kernel_has_policies()
+        is_passed = self._gate_policy == "warn" and (change in self._tried or is_allowed)
+        if self._gate_policy == "auto" or target == current or is_passed:
             self._tried.discard(change)
             return None
         self._tried.add(change)

@@ -192,3 +192,51 @@ async def test_the_mode_that_the_model_sets_holds(
         assert "Mode 'explore': 'bash' is not in the allowed list." in str(requests_of(session)[2])
         assert "MODE ACTIVE: explore" in str(requests_of(session)[1])
     assert bash.inputs == []
+
+
+@pytest.mark.parametrize("call", [{"operation": "clear"}, {"operation": "set", "name": "review"}])
+async def test_the_model_does_not_leave_a_mode_of_the_user(
+    scripted_session: Callable[..., AmplifierSession], tmp_path: Path, call: dict[str, Any]
+) -> None:
+    """However often it tries, that is asked about by itself; a mode that it chose, it may leave."""
+    (tmp_path / "modes").mkdir()
+    (tmp_path / "modes" / "review.md").write_text(MODES["review"], encoding="utf-8")
+    session = scripted_session(
+        [("mode", call), ("mode", call)],
+        [("mode", call)],
+        "done",
+        tools=[{"module": "tool-mode"}],
+        hooks=[{"module": "hooks-mode"}],
+    )
+    coordinator: Any = session.coordinator
+    asked: list[str] = []
+
+    def judge(action: str, details: Any) -> str:
+        asked.append(action)
+        return "allow" if action == "tool.mode" else "deny"
+
+    coordinator.register_policy("test", judge)
+    coordinator.register_capability("amplifier.home", str(tmp_path))
+    async with session:
+        tool = coordinator.get("tools")["mode"]
+        assert tool.action_for(call) == "tool.mode"
+        coordinator.session_state["active_mode"] = "plan"
+        await session.execute("go")
+        assert coordinator.session_state["active_mode"] == "plan"
+        assert set(asked) == {"tool.mode_of_user"}
+        assert (await tool.execute(call)).success  # once it is allowed, there is no second gate
+        assert tool.action_for({"operation": "clear"}) == "tool.mode"
+        assert tool.action_for({"operation": "list"}) == "tool.mode"
+
+
+async def test_a_mode_that_the_user_chooses_again_is_the_users(open_rig: Any) -> None:
+    """That the model chose the same one before does not count."""
+    from amplifier_kit.modes import activate, clear
+
+    async with open_rig() as rig:
+        tool = rig.coordinator.get("tools")["mode"]
+        await rig.call("set", "review")
+        assert tool.action_for({"operation": "clear"}) == "tool.mode"
+        await clear(rig.coordinator)
+        await activate(rig.coordinator, rig.coordinator.session_state["mode_discovery"].find("review"))
+        assert tool.action_for({"operation": "clear"}) == "tool.mode_of_user"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 _PATH: Final = r"[A-Za-z_][\w-]*(?:\.[\w-]+)*"
 _TEMPLATE: Final = re.compile(rf"\{{\{{\s*({_PATH})\s*\}}\}}")

@@ -15,6 +15,9 @@ from amplifier_module_tool_recipes.expressions import check_condition, variables
 RESERVED: Final = frozenset({"recipe", "session", "step"})
 _ALWAYS: Final = RESERVED | {"_skipped_steps", "_approval_message", "_loop_index"}
 
+#: A few aliases of aliases stand for more values than fit into any memory.
+_MOST_VALUES: Final = 100_000
+
 _Text = Annotated[str, Field(min_length=1)]
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z_][\w-]*$")]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -205,8 +208,11 @@ def parse_recipe(text: str, name: str) -> CheckedRecipe:
 
     try:
         data = yaml.safe_load(text)
+        is_too_large = _size(data, {}) > _MOST_VALUES
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _invalid(name, [f"not YAML: {' '.join(str(error).split())}"]) from error
+        raise _invalid(name, [f"not YAML: {_place(error)}"]) from error
+    if is_too_large:
+        raise _invalid(name, [f"it has more than {_MOST_VALUES:,} values, aliases followed"])
     if not isinstance(data, dict):
         raise _invalid(name, ["a recipe is a mapping with name, description, version and steps or stages"])
     try:
@@ -216,6 +222,25 @@ def parse_recipe(text: str, name: str) -> CheckedRecipe:
     if errors := [*_errors(recipe)]:
         raise _invalid(name, errors)
     return CheckedRecipe(recipe, text, tuple(_warnings(recipe)))
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Return how many values there are when every alias is written out; one that contains itself has too many."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = _MOST_VALUES
+        known[id(value)] = 1 + sum(
+            _size(each, known) for each in (value.values() if isinstance(value, dict) else value)
+        )
+    return known[id(value)]
+
+
+def _place(error: Exception) -> str:
+    """Return what is wrong where, without the text of the file: a model may have named any file."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+    return f"{where}{problem or type(error).__name__}"
 
 
 def _invalid(name: str, errors: list[str]) -> RecipeError:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.delegation.child_run import ChildEvents, ChildRun
 from amplifier_kit.engine.delegation.request import AgentDirectory, DelegationConfig, DelegationError, Dispatch
@@ -23,6 +22,7 @@ from amplifier_kit.engine.delegation.session_ids import child_session_id, delega
 from amplifier_kit.engine.loop.reply import Call
 from amplifier_kit.engine.loop.tool_calls import run_calls
 from amplifier_kit.guard.authorization import authorize
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_recipes.expressions import substitute
 from amplifier_module_tool_recipes.recipe import Orchestrator, RateLimiting, RecipeError, Step
 

@@ -36,6 +36,13 @@ STEP = "steps: [{id: a, type: bash, command: 'true'%s}]"
         ("version: 1\n" + STEP % "", "version"),
         ("[1", "not YAML"),
         ("- 1", "not YAML"),
+        ("context: &a {b: *a}\n" + STEP % "", "it has more than 100,000 values, aliases followed"),
+        (
+            "context:\n  a0: &a0 [1, 1]\n"
+            + "".join(f"  a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+            + STEP % "",
+            "it has more than 100,000 values, aliases followed",
+        ),
     ],
 )
 def test_mistakes_are_named(text: str, error: str) -> None:
@@ -100,3 +107,11 @@ stages:
      steps: [{id: h, type: bash, command: ls}]}
 """
     assert len(list(parse_recipe(HEADER + text, "r").recipe.all_steps())) == 7
+
+
+def test_a_file_that_is_no_recipe_is_not_quoted() -> None:
+    """A mistake in its form is named by its place: what a file says that a model named by chance is not shown."""
+    with pytest.raises(RecipeError) as raised:
+        parse_recipe("a: 1\nb: [private words", "r.yaml")
+    assert raised.value.errors[0].startswith("r.yaml: not YAML: line 2, column ")
+    assert "private" not in str(raised.value.errors)

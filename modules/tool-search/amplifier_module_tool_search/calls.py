@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_search.config import GlobConfig, GrepConfig
 from amplifier_module_tool_search.file_types import file_patterns, known_types
 from amplifier_module_tool_search.glob_pattern import Glob, GlobError, is_literal

@@ -12,7 +12,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 #: More alternatives than this are refused: braces multiply.
 MAX_ALTERNATIVES: Final = 64

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, memory_file, run_program
 from amplifier_kit.guard.processes.programs import find_program
 from amplifier_kit.guard.sandbox.sandbox import sandbox_of
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_search.calls import GrepCall
 from amplifier_module_tool_search.glob_pattern import Glob
 from amplifier_module_tool_search.place import Place

@@ -17,9 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
-from amplifier_kit.engine.tasks import progress_reports
+from amplifier_kit.engine.current_call import progress_reports
 from amplifier_kit.guard.processes.launch import CommandTimeoutError, run_program
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.threads import in_thread, run_stoppable
 from amplifier_module_tool_search.answer import MAX_CHARACTERS, TOO_MUCH, Answer
 from amplifier_module_tool_search.calls import GlobCall, GrepCall, SearchError

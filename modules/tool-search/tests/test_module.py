@@ -14,7 +14,7 @@ import yaml
 
 from amplifier_core.testing import MockCoordinator, wait_for
 from amplifier_kit.config import config_keys
-from amplifier_kit.engine.tasks import dispatched
+from amplifier_kit.engine.current_call import dispatched
 from amplifier_module_tool_search import mount, search
 from amplifier_module_tool_search.config import EXCLUSIONS, SearchConfig
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.awaitable import maybe_await, plain_result
 from amplifier_kit.config import Config, Count, Text, Texts, read_config
 from amplifier_kit.front_matter import decoded, parse_front_matter
 from amplifier_kit.guard.files.configured_file import ConfiguredFile, denied_to_model, project_of
@@ -21,6 +21,8 @@ __all__ = ["Command", "CommandFiles", "parse_command"]
 _LARGEST: Final = 200_000
 #: An app that fetches sources offers `capability(uri)`, which returns a folder or None.
 _FETCH: Final = "skills.resolve_source"
+#: The capability of an app that knows who configured a module.
+_TRUSTED: Final = "plan.is_trusted"
 _REMOTE: Final = ("git+", "http://", "https://", "ssh://")
 _HEADERS: Final = {"allowed-tools", "argument-hint", "max-chars", "requires-approval", "disable-model-invocation"}
 _SPLIT: Final = re.compile(r",\s*(?![^(]*\))")
@@ -107,6 +109,10 @@ class CommandFiles:
         project = project_of(self._coordinator)
         home = Path(str(self._coordinator.get_capability("amplifier.home") or amplifier_home()))
         folders = [(project / ".amplifier" / "commands", "project"), (home / "commands", "user")]
+        ask = self._coordinator.get_capability(_TRUSTED)
+        if self._sources and ask is not None and plain_result(ask("tool-slash-command")) is not True:
+            self.problems.append("commands: left out, a project that is not trusted has had a say in where they are")
+            return folders
         for source in self._sources:
             found = await self._folder(project, source)
             if found is None:

@@ -13,8 +13,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
-from amplifier_kit.guard.files.configured_file import ConfiguredFile, denied_to_model, project_of
+from amplifier_kit.guard.files.configured_file import ConfiguredFile, Denied, denied_to_model, project_of
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import Struct
 from amplifier_module_tool_slash_command.command_file import Command
 from amplifier_module_tool_slash_command.shell import run_shell
@@ -101,6 +101,9 @@ async def _part(
     other = around.commands.get(match["other"])
     if other is None:
         return fill_arguments(match[0], args)  # a path, or what only looks like a command
+    if other.disable_model_invocation or (other.requires_approval and not command.requires_approval):
+        why = "only the user may use it" if other.disable_model_invocation else "nobody was asked about it"
+        raise CommandError("not_allowed", f"{command.file}: /{other.name} cannot be part of this command: {why}")
     inner = await expand(other, fill_arguments((match["args"] or "").strip(), args), around, depth + 1)
     made.bash_commands += inner.bash_commands
     made.files += inner.files
@@ -120,6 +123,8 @@ async def _shell(line: str, command: Command, args: str, around: Surroundings, m
 
 def _is_quoted(line: str, end: int) -> bool:
     """Return whether a place in a line is inside of quotes, where quoting it once more would open them."""
+    if "$'" in line[:end]:  # other rules hold in such quotes
+        return True
     quote, position = "", 0
     while position < end:
         character = line[position]
@@ -140,9 +145,20 @@ def _file(match: re.Match[str], command: Command, around: Surroundings, made: Ex
     if not absolute.is_file():
         return match[0]
     try:
-        content = ConfiguredFile(absolute, project, denied_to_model(around.coordinator)).read(_LARGEST)
+        content = ConfiguredFile(absolute, project, _denied(command, around.coordinator)).read(_LARGEST)
     except OSError as error:
         raise CommandError("file_denied", f"{command.file}: @{match['file']} cannot be included: {error}") from error
     made.files.append(str(absolute))
     text = content.decode("utf-8", "replace").rstrip("\n")
     return f'<file path="{path}">\n{text}\n</file>{trail}'
+
+
+def _denied(command: Command, coordinator: Any) -> Denied | None:
+    """Return the check for files that a command may include: like every other text, one that the user did not write
+    reaches only the project and what lies beside it, and what rules allow.
+    """
+    denied = denied_to_model(coordinator)
+    if denied is None or command.source == "user":
+        return denied
+    root = str(command.project or command.file.parent)
+    return lambda path, _: denied(path, root)

@@ -131,11 +131,12 @@ async def test_arguments_are_quoted_for_the_shell(open_rig: Any, write: Any) -> 
     """An argument is one word of the shell command, whatever is in it; inside of quotes it would not be."""
     write("log", "!`git log $1`", allowed_tools="Bash(git log:*)")
     write("bad", '!`echo "$1"`', allowed_tools="Bash")
+    write("worse", "!`echo $'\\' $1'`", allowed_tools="Bash")
     async with open_rig() as rig:
         await rig.prompt("log", "'x; rm -rf /'")
         assert rig.bash.inputs[0]["command"] == "git log 'x; rm -rf /'"
-        result = await rig.call("bad", "$(id)")
-        assert result.error["code"] == "not_allowed"
+        for name in ("bad", "worse"):
+            assert (await rig.call(name, "'; id;'")).error["code"] == "not_allowed"
         assert len(rig.bash.inputs) == 1
 
 
@@ -210,6 +211,20 @@ async def test_commands_of_an_untrusted_project_are_left_out(open_rig: Any, writ
         assert await rig.prompt("ship") == "mine"
 
 
+@pytest.mark.parametrize("is_trusted", [True, False])
+async def test_folders_that_an_untrusted_project_names_are_left_out(
+    open_rig: Any, project: Path, is_trusted: bool
+) -> None:
+    """Also those that lie outside of it: whoever names them chooses what the model reads as a prompt of the user."""
+    folder = project.parent / "elsewhere"
+    folder.mkdir()
+    (folder / "theirs.md").write_text("---\ndescription: d\n---\nx")
+    async with open_rig({"commands": [str(folder)]}) as rig:
+        rig.coordinator.register_capability("plan.is_trusted", lambda module: is_trusted)
+        listed = (await rig.call(operation="list")).output["commands"]
+    assert [each["name"] for each in listed] == ["theirs"] * is_trusted
+
+
 async def test_list_names_what_the_model_may_use(open_rig: Any, write: Any) -> None:
     """Folders are parts of names; commands for users alone are neither listed nor executed."""
     write("git/commit", "x", argument_hint="MESSAGE")
@@ -231,6 +246,35 @@ async def test_a_command_that_wants_approval_is_asked_about(open_rig: Any, write
         assert not (await rig.coordinator.authorize("tool.slash_command", details)).granted
         details["tool_input"] = {"operation": "execute", "command": "look"}
         assert (await rig.coordinator.authorize("tool.slash_command", details)).granted
+
+
+@pytest.mark.parametrize("keys", [{"requires_approval": "true"}, {"disable_model_invocation": "true"}])
+async def test_a_command_inside_of_another_keeps_its_conditions(
+    open_rig: Any, write: Any, keys: dict[str, str]
+) -> None:
+    """What the user wants to be asked about, or to start themselves, is not reached through another command."""
+    write("ship", "!`ship it`", allowed_tools="Bash", **keys)
+    write("look", "/ship")
+    async with open_rig() as rig:
+        assert (await rig.call("look")).error["code"] == "not_allowed"
+        assert rig.bash.inputs == []
+
+
+@pytest.mark.parametrize(("place", "is_given"), [("user", True), ("project", False)])
+async def test_a_command_of_the_project_includes_no_file_elsewhere(
+    open_rig: Any, write: Any, project: Path, place: str, is_given: bool
+) -> None:
+    """It reaches what every other text of the project reaches; commands of the user are the user's word."""
+    elsewhere = project.parent / "private.txt"
+    elsewhere.write_text("private", encoding="utf-8")
+    write("look", f"@{elsewhere}", place)
+    async with open_rig() as rig:
+        rig.coordinator.register_capability(
+            "prompt.denied", lambda path, root: None if Path(path).is_relative_to(root) else "it lies elsewhere"
+        )
+        result = await rig.call("look")
+    assert result.success is is_given
+    assert ("<file" in str(result.output)) is is_given
 
 
 async def test_limits(open_rig: Any, write: Any) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_kit.config import ConfigError, ConfigProblem, read_config
-from amplifier_kit.engine.tasks import TOOL_PROGRESS
+from amplifier_kit.engine.current_call import TOOL_PROGRESS
 from amplifier_kit.guard.files.workspace import FileAccess, FileConfig
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains

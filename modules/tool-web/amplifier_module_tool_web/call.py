@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from amplifier_core import ToolResult
-from amplifier_kit.engine.tasks import TOOL_PROGRESS, call_id
+from amplifier_kit.engine.current_call import TOOL_PROGRESS, call_id
 
 #: Seconds before the first `tool:progress` of a download, and between two.
 _PAUSE: Final = 0.5

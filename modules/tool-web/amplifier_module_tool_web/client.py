@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import httpcore2
 import httpx2
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.network import Endpoint, MalformedError, Target, parse_authority, proxy_for
 from amplifier_kit.guard.ssrf import AddressRefusedError, Guard
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Failure
 
 if TYPE_CHECKING:

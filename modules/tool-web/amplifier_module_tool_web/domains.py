@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.network import Endpoint, MalformedError, is_address, meant, parse_authority, parse_host
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Failure
 
 #: The start of an IPv4 address, as in `192.168.`.

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.network import MalformedError, Target, parse_url
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Call, Failure
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.domains import Domains

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.network import Target, parse_url
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Failure
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.text import decode, media_type, plain_text

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.workspace import FileAccess
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Call, Failure
 from amplifier_module_tool_web.client import Client
 from amplifier_module_tool_web.config import WebConfig

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from amplifier_core import ToolResult
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.guard.invisible_characters import is_unseen
 from amplifier_kit.guard.network import Endpoint, MalformedError, parse_url
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_module_tool_web.call import Failure
 from amplifier_module_tool_web.config import WebConfig
 from amplifier_module_tool_web.domains import Domains

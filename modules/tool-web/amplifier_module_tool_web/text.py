@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx2
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 # --- types ---
 

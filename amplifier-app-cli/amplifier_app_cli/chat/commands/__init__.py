@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from amplifier_app_cli.ui.plain import plain
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import FoundationError, did_you_mean
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from amplifier_app_cli.ui.layout import table
 from amplifier_app_cli.ui.plain import plain
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.bundles.shipped import shipped_skills
 from amplifier_foundation.documents import parse_document
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.prompt.access import Origin
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_app_cli.chat.conversation import Conversation

@@ -19,13 +19,13 @@ from amplifier_app_cli.ui.layout import table, terminal_width
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json
 from amplifier_core.loader import ModuleLoader
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.bundles.explain import named_at
 from amplifier_foundation.bundles.plan_modules import all_modules
 from amplifier_foundation.errors import FoundationError, did_you_mean
 from amplifier_foundation.plan.module_config import installed_config
 from amplifier_foundation.plan.prepare import Composition
 from amplifier_kit.config import Config, config_keys, config_schema
+from amplifier_kit.named_tuple import NamedTuple
 
 #: The types of modules in the order they are listed.
 TYPES: Final = ("provider", "tool", "hook", "orchestrator", "context")

@@ -14,12 +14,12 @@ from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.ui.layout import counted
 from amplifier_app_cli.ui.plain import plain
 from amplifier_app_cli.ui.records import json_option, print_json, print_table
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_foundation.errors import PathNotFoundError
 from amplifier_foundation.policy.permissions import Permissions
 from amplifier_foundation.policy.policy_file import PolicySource, read_policy_file
 from amplifier_foundation.policy.remembered_rules import RememberedRule, RememberedRules
 from amplifier_kit.guard.policy.rules import Rule
+from amplifier_kit.named_tuple import NamedTuple
 
 
 @click.command("list")

@@ -12,7 +12,7 @@ from amplifier_app_cli.app import current_app
 from amplifier_app_cli.failures import report_errors
 from amplifier_app_cli.options import Integer
 from amplifier_app_cli.ui.records import json_option
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amplifier_app_cli.ui.colour import Tone
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import read_regular
 from amplifier_kit.guard.redaction.known_values import live_values_from_env, live_values_from_keys
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.paths import Home

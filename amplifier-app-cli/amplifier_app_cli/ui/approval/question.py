@@ -11,8 +11,8 @@ from amplifier_app_cli.ui.colour import Ink, Tone
 from amplifier_app_cli.ui.layout import columns
 from amplifier_app_cli.ui.menu import Option
 from amplifier_app_cli.ui.plain import visible
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
+from amplifier_kit.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from amplifier_foundation.approvals.answered_by import AnsweredBy

@@ -14,11 +14,11 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.engine.context.ledger import SYSTEM, TOOL, USER, Conversation, Message
 from amplifier_kit.engine.context.shorten import clip_result, stub_user_message, truncate_result
 from amplifier_kit.engine.context.token_budget import ContextConfig, TokenBudget, estimate_tokens
 from amplifier_kit.engine.pairing import tool_call_ids
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.reminders import reminder
 
 #: Emitted when a request should be compacted but is not; contributed on `observability.events`.

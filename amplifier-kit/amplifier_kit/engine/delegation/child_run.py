@@ -12,8 +12,9 @@ from typing import Any, Final, Self
 from amplifier_core.bounded_call import ForeignCancelled
 from amplifier_core.data import reason
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.current_call import dispatched
 from amplifier_kit.engine.delegation.request import DelegationConfig, DelegationError, DelegationRequest
-from amplifier_kit.engine.tasks import TimedOut, cancel_and_wait, dispatched, run_bounded, run_to_end, start
+from amplifier_kit.engine.tasks import TimedOut, cancel_and_wait, run_bounded, run_to_end, start
 from amplifier_kit.struct import FrozenStruct
 
 logger = logging.getLogger(__name__)

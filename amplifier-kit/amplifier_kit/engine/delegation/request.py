@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from amplifier_core.models import ToolResult
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.config import Config, Count, Seconds, expects
+from amplifier_kit.engine.current_call import call_in_progress
 from amplifier_kit.engine.delegation.session_ids import DEPTH_KEY, delegation_depth, plan_section
-from amplifier_kit.engine.tasks import call_in_progress
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 _LONGEST_ERROR: Final = 4_000

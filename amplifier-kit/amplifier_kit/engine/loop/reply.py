@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from amplifier_core.message_models import Usage
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
 from amplifier_kit.engine.pairing import rename_calls, tool_call_ids, tool_call_names
 from amplifier_kit.engine.usage import usage_fault
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Types that cannot carry token counts; a module's own objects can.
 _PLAIN = (str, bytes, bool, int, float, list, tuple, set)

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from amplifier_core.message_models import Message, ToolSpec
 from amplifier_core.models import ContextInjection
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

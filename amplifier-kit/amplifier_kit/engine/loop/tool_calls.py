@@ -33,16 +33,17 @@ from amplifier_core.events import (
     TOOL_PRE,
 )
 from amplifier_core.models import HookResult, ToolResult
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import maybe_await
+from amplifier_kit.engine.current_call import dispatched
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.monitor import TurnMonitor
 from amplifier_kit.engine.loop.reply import Call
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
 from amplifier_kit.engine.loop.tool_input import find_mismatch
 from amplifier_kit.engine.pairing import tool_result
-from amplifier_kit.engine.tasks import GRACE, TimedOut, cancel_and_wait, dispatched, run_bounded, run_to_end, start
+from amplifier_kit.engine.tasks import GRACE, TimedOut, cancel_and_wait, run_bounded, run_to_end, start
 from amplifier_kit.guard.authorization import action_of, question_of
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,6 @@ from amplifier_core.events import (
     PROMPT_SUBMIT,
     PROVIDER_RESOLVE,
 )
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.config import read_config
 from amplifier_kit.engine.loop.config import LoopConfig
 from amplifier_kit.engine.loop.loop_guard import LoopGuard, Repetition, Step
@@ -35,6 +34,7 @@ from amplifier_kit.engine.loop.request import Choice, choose_provider
 from amplifier_kit.engine.loop.session import TurnSession, changed_value
 from amplifier_kit.engine.loop.tool_calls import CallResult, ToolRunner
 from amplifier_kit.engine.tasks import Stopped, run_bounded, run_to_end
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.place import FileError, Place, Roots, as_file_error, is_unchanged
+from amplifier_kit.named_tuple import NamedTuple
 
 _CHUNK: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -6,8 +6,8 @@ import codecs
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.files.place import FileError
+from amplifier_kit.named_tuple import NamedTuple
 
 #: How many bytes are examined to recognise a file's format.
 SAMPLE: Final = 65_536

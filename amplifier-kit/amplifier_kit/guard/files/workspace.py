@@ -15,12 +15,12 @@ from typing import Any, Final, Self
 from pydantic import Field
 
 from amplifier_core.events import ARTIFACT_READ, ARTIFACT_WRITE
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.config import Config, Paths, PathText
 from amplifier_kit.guard.authorization import HidingError, IsHidden, authorize, hiding
 from amplifier_kit.guard.files.changes import Change, apply_changes
 from amplifier_kit.guard.files.place import FileError, Place, Roots, reach, shown
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 from amplifier_kit.threads import run_stoppable
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.policy.paths import PathError, resolved, spelled
 from amplifier_kit.guard.policy.segments import HOLE, MAX_LENGTH, Segment, line_forms, spans_commands
+from amplifier_kit.named_tuple import NamedTuple
 
 #: The action of each published tool, by its name. A tool that is not here is judged as `tool.<name>`, which no default
 #: allows.

@@ -15,11 +15,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.policy.facts import KNOWN_TOOLS, facts, parts_of
 from amplifier_kit.guard.policy.paths import REFUSED, tokens
 from amplifier_kit.guard.policy.rules import Example, Rule, RuleError, RuleSet, Verdict
 from amplifier_kit.guard.policy.segments import HOLE, Segment, spans_commands, unreadable
+from amplifier_kit.named_tuple import NamedTuple
 
 # --- entries ---
 

@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.policy.facts import Facts, Part, parts_of
 from amplifier_kit.guard.policy.paths import (
     check_classes,
@@ -26,6 +25,7 @@ from amplifier_kit.guard.policy.paths import (
     restricted_forms,
 )
 from amplifier_kit.guard.policy.segments import HOLE, RESERVED, Segment, spans_commands
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]

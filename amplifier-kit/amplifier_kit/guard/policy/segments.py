@@ -6,8 +6,8 @@ import re
 import unicodedata
 from typing import Final, Literal
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.invisible_characters import INVISIBLE
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Replaces text in a word that is known only when the line runs. No command can contain it: it would end there.
 HOLE: Final = "\0"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.policy.hazards import printf_sets_variable
 from amplifier_kit.guard.policy.programs import Program, is_hazardous_variable, program_row
 from amplifier_kit.guard.policy.segments import HOLE
+from amplifier_kit.named_tuple import NamedTuple
 
 
 class Wrapped(NamedTuple):

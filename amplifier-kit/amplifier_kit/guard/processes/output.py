@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.redaction.stream import ESCAPES, SEPARATOR
+from amplifier_kit.named_tuple import NamedTuple
 
 #: After this many bytes, reading may slow down.
 FLOOD: Final = 64 * 1024 * 1024

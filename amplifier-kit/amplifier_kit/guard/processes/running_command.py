@@ -17,10 +17,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.processes.launch import PIPE, STDOUT, memory_file, open_process
 from amplifier_kit.guard.processes.output import Output
 from amplifier_kit.guard.processes.supervisor import descendants
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ _KEYS = (
 _WORDS = (
     *("secret", "secrets", "passwd", "passphrase", "passcode", "token", "credential", "credentials", "creds", "auth"),
     *("authorization", "bearer", "cookie", "cookies", "jwt", "connection_string", "conn_str", "seed_phrase"),
-    *("mnemonic", "otp", "cvv"),
+    *("mnemonic", "otp", "cvv", "ntfy_topic"),
 )
 _OWNERS = (
     *("db", "admin", "ftp", "imap", "login", "mail", "mongo", "mysql", "pg", "postgres", "proxy", "redis", "root"),

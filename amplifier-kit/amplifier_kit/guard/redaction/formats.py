@@ -11,7 +11,6 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.redaction.prefilter import (
     HEAD,
     MASK,
@@ -23,6 +22,7 @@ from amplifier_kit.guard.redaction.prefilter import (
     mask_spans,
     pattern,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 # -- the table of tokens --
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.redaction.field_names import is_secret_name
 from amplifier_kit.guard.redaction.prefilter import MASKS, Glance, any_in, fold, mask_spans, pattern
+from amplifier_kit.named_tuple import NamedTuple
 
 
 class Found(NamedTuple):

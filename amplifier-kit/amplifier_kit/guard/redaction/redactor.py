@@ -10,7 +10,6 @@ from copy import deepcopy
 from itertools import pairwise, repeat
 from typing import Any, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.private_files import secret_sources
 from amplifier_kit.guard.redaction.field_names import (
     ID_KEYS,
@@ -27,6 +26,7 @@ from amplifier_kit.guard.redaction.formats import mask_pii, mask_tokens, may_hol
 from amplifier_kit.guard.redaction.known_values import LiveValues, live_values_from_env
 from amplifier_kit.guard.redaction.labels import Found, announces_secret, flag_holds_secret, mask_labelled
 from amplifier_kit.guard.redaction.prefilter import MASK, Glance
+from amplifier_kit.named_tuple import NamedTuple
 
 DEFAULT_RULES = ("secrets", "pii-basic")
 

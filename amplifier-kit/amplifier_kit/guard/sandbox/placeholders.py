@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.control_files import StandIn
 from amplifier_kit.guard.sandbox.errors import SandboxError
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

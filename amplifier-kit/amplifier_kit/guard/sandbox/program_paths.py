@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.guard.processes.programs import find_program, is_below, leaves_by_link
 from amplifier_kit.guard.sandbox.system_paths import (
     BIN_NAMES,
@@ -24,6 +23,7 @@ from amplifier_kit.guard.sandbox.system_paths import (
     is_too_wide,
     pth_folders,
 )
+from amplifier_kit.named_tuple import NamedTuple
 
 _MAX_LINKS: Final = 40
 #: Of a script, to read the name of its interpreter.

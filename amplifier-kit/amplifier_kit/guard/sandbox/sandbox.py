@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from amplifier_core.events import SESSION_END
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.awaitable import plain_result
 from amplifier_kit.guard.processes import supervisor
 from amplifier_kit.guard.processes.programs import command_environment, loader_variables
@@ -20,6 +19,7 @@ from amplifier_kit.guard.sandbox.config import SandboxConfig
 from amplifier_kit.guard.sandbox.errors import Blocked, SandboxError, SandboxRequiredError, blocked_by
 from amplifier_kit.guard.sandbox.placeholders import Placeholders
 from amplifier_kit.home import amplifier_home
+from amplifier_kit.named_tuple import NamedTuple
 from amplifier_kit.struct import FrozenStruct
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from amplifier_core import ModelInfo, capabilities
-from amplifier_core.named_tuple import NamedTuple
+from amplifier_kit.named_tuple import NamedTuple
 
 #: Reasoning efforts, from least to most.
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from amplifier_core.message_models import ChatRequest, ToolSpec
-from amplifier_core.named_tuple import NamedTuple
 from amplifier_kit.config import expects
 from amplifier_kit.llm.config import (
     Name,
@@ -43,6 +42,7 @@ from amplifier_kit.llm.request import (
 )
 from amplifier_kit.llm.responses.models import EFFORTS, Abilities
 from amplifier_kit.llm.structured_output import Shape, closed_schema
+from amplifier_kit.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

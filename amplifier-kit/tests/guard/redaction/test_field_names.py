@@ -23,7 +23,7 @@ SECRET_NAMES = """
     credential credentials creds auth authorization Authorization Proxy-Authorization cookie Set-Cookie cookies
     private_key privateKey ssh_key signing_key encryption-key AWS_SECRET_ACCESS_KEY secret_key account_key
     connection_string jwt bearer github_pat db_pass smtp_pass MYSQL_PWD api_key_2 api_key_prod password1
-    password_confirmation token_value sas_token session.token
+    password_confirmation token_value sas_token session.token AMPLIFIER_NTFY_TOPIC
 """.split()  # noqa: SIM905  # words are easier to read than a list of strings
 
 ORDINARY_NAMES = """

@@ -4,8 +4,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+from amplifier_kit.engine.current_call import call_in_progress, dispatched
 from amplifier_kit.engine.delegation.request import Dispatch
-from amplifier_kit.engine.tasks import call_in_progress, dispatched
 
 _IDS = {"tool_call_id": "call-1", "parallel_group_id": "group-1"}
 
