@@ -35,6 +35,14 @@ MENTIONED = (
     "bundle-awareness",
 )  # fmt: skip
 
+#: The tools and hooks that the bundles `anchors` and `foundation` share, and what each has besides.
+_TOOLS = "filesystem bash web search todo apply-patch delegate skills mode recipes"
+_HOOKS = "todo-reminder todo-display session-naming mode streaming-ui status-context redaction logging"
+_MORE = {
+    "anchors": ("", "hooks-approval"),
+    "foundation": ("mcp", "hooks-routing hooks-deprecation hook-shell"),
+}
+
 
 def test_every_shipped_bundle_is_listed() -> None:
     """What lies beside the default bundle is known by its name, and the name is its own."""
@@ -69,6 +77,18 @@ async def test_every_behavior_can_be_included(tmp_path: Path, behavior: str) -> 
     assert composition.warnings == ()
     assert composition.refusals == ()
     assert composition.composed.modules == ()
+
+
+@pytest.mark.parametrize("name", ["anchors", "foundation"])
+async def test_the_published_bundles_have_the_modules_of_their_names(tmp_path: Path, name: str) -> None:
+    """Each has every tool and hook that the published bundle has, without those of other repositories."""
+    composition = await compose(Options(Home(tmp_path / "home"), tmp_path, bundle=name, environ={}))
+    plan = composition.composed.plan
+    more_tools, more_hooks = _MORE[name]
+    tools = {*f"{_TOOLS} {more_tools}".split()}
+    hooks = {*(f"hooks-{hook}" for hook in _HOOKS.split()), *more_hooks.split()}
+    assert {entry["module"].removeprefix("tool-") for entry in plan["tools"]} == tools
+    assert {entry["module"] for entry in plan["hooks"]} == hooks
 
 
 def test_every_agent_and_skill_has_its_front_matter() -> None:
