@@ -33,7 +33,7 @@ Message = dict[str, Any]
 class IncompleteTurn:
     """A turn that ends with a tool call or its result, where a provider wants an answer."""
 
-    #: Counted from 1, as `count_turns` does.
+    #: Counted from 1, as `count_turns` does; 0 stands for messages before the first prompt.
     turn: int
     #: The line of its last message, or the number of that message, counted from 1.
     after_line: int

@@ -141,10 +141,12 @@ def repair_messages(messages: Sequence[Mapping[str, Any]]) -> RepairedHistory:
 
 
 def incomplete_turns(messages: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Return the turns, counted from 1, that end with a tool call or its result, and the position of that message."""
-    starts = turn_boundaries(messages)
-    ends = [*starts[1:], len(messages)]
-    return {turn: end - 1 for turn, end in enumerate(ends, 1) if starts and _is_open(messages[end - 1])}
+    """Return the turns that end with a tool call or its result, and the position of that message.
+
+    They are counted from 1; 0 stands for messages before the first prompt.
+    """
+    ends = [*turn_boundaries(messages), len(messages)]
+    return {turn: end - 1 for turn, end in enumerate(ends) if end and _is_open(messages[end - 1])}
 
 
 def _is_open(message: Mapping[str, Any]) -> bool:
@@ -156,7 +158,7 @@ def end_of_valid_turns(messages: Sequence[Mapping[str, Any]]) -> int:
     """Return the position after the last turn that is valid, with all turns before it."""
     broken = min((violation.position for violation in check_pairing(messages)), default=len(messages))
     good = 0
-    for end in [*turn_boundaries(messages)[1:], len(messages)]:
+    for end in [*turn_boundaries(messages), len(messages)]:
         if end > broken or (end and _is_open(messages[end - 1])):
             break
         good = end

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amplifier_foundation.session import (
@@ -143,6 +143,8 @@ def test_all_orphans_are_completed(messages: list[Message]) -> None:
 
 
 @given(_MESSAGES)
+@example([_block_call("x"), _result("x")])
+@example([_call("x"), _result("x"), _user()])
 def test_a_repaired_conversation_is_healthy(messages: list[Message]) -> None:
     """Whatever is broken, the repair makes it healthy, keeps every turn, and finds nothing to do the second time."""
     before = json.dumps(messages)
@@ -154,6 +156,7 @@ def test_a_repaired_conversation_is_healthy(messages: list[Message]) -> None:
 
 
 @given(_MESSAGES)
+@example([_call("x"), _result("x"), _user()])
 def test_a_rewound_conversation_is_healthy(messages: list[Message]) -> None:
     """What is left is healthy and the beginning of what there was; a healthy conversation stays whole."""
     rewound = rewind_transcript(messages)
