@@ -378,7 +378,7 @@ class Shown:
 
 async def test_a_module_like_the_published_recipes_runs(app_home: Path, answering: Make, tmp_path: Path) -> None:
     """It imports the foundation when it is loaded, puts its tool into the mount points, and spawns as it does."""
-    tools = [{"module": "tool-recipes", "source": _stand_in(tmp_path, "tool-recipes", RECIPES)}]
+    tools = [{"module": "tool-like-recipes", "source": _stand_in(tmp_path, "tool-like-recipes", RECIPES)}]
     display = Shown()
     bundle = answering(providers=PROVIDERS, tools=tools, agents={"explorer": AGENT})
     async with _session(bundle, display_system=display) as session:
@@ -390,7 +390,7 @@ async def test_a_module_like_the_published_recipes_runs(app_home: Path, answerin
 
 async def test_a_module_like_the_published_routing_decides(app_home: Path, answering: Make, tmp_path: Path) -> None:
     """What it writes into the agents when the session starts counts for their children; its role list is sent."""
-    hooks = [{"module": "hooks-routing", "source": _stand_in(tmp_path, "hooks-routing", ROUTING)}]
+    hooks = [{"module": "hooks-like-routing", "source": _stand_in(tmp_path, "hooks-like-routing", ROUTING)}]
     agents = {"builder": {**AGENT, "model_role": ["coding", "general"]}, "writer": {**AGENT, "model_role": "general"}}
     async with _session(answering(providers=PROVIDERS, hooks=hooks, agents=agents)) as session:
         assert await session.execute("Hello") == "From one."
