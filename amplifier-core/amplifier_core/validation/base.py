@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib
 import inspect
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from amplifier_core.data import INTERRUPTS, reason
 from amplifier_core.validation._import import import_module_from_path
@@ -32,7 +33,8 @@ __all__ = [
 Severity = Literal["error", "warning", "info"]
 
 
-class ValidationCheck(NamedTuple):
+@dataclass
+class ValidationCheck:
     """Hold the outcome of one check."""
 
     name: str
@@ -75,16 +77,13 @@ class CheckList:
         return [check for check in self.checks if not check.passed and check.severity == severity]
 
 
+@dataclass
 class ValidationResult(CheckList):
     """The checks made of one module."""
 
-    def __init__(self, module_type: str, module_path: str, checks: list[ValidationCheck] | None = None) -> None:
-        self.module_type = module_type
-        self.module_path = module_path
-        self.checks: list[ValidationCheck] = [] if checks is None else checks
-
-    def __repr__(self) -> str:
-        return f"ValidationResult({self.module_type!r}, {self.module_path!r}, {self.summary()!r})"
+    module_type: str
+    module_path: str
+    checks: list[ValidationCheck] = field(default_factory=list)
 
 
 def passing(name: str, message: str, severity: Severity = "info") -> ValidationCheck:
