@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from amplifier_kit.config import ConfigKey, config_keys, config_model
-from amplifier_kit.deferred_model import DeferredModel
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "config.md"
@@ -59,7 +60,7 @@ def row(key: ConfigKey) -> str:
 
 def plain(value: object) -> object:
     """Return a default that is not JSON in the form that a config has it."""
-    return value.model_dump() if isinstance(value, DeferredModel) else str(value)
+    return value.model_dump() if isinstance(value, BaseModel) else str(value)
 
 
 def main() -> int:

@@ -23,10 +23,9 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, TypeVar, cast, get_args
 
-from pydantic import ConfigDict, Field, PlainValidator, Strict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, Strict, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from amplifier_kit.deferred_model import DeferredModel
 from amplifier_kit.struct import FrozenStruct
 
 __all__ = [
@@ -83,10 +82,10 @@ PathText = Annotated[str, PlainValidator(_path, json_schema_input_type=str), exp
 Paths = Annotated[tuple[PathText, ...], Strict(False), expects("a list of paths")]
 
 
-class Config(DeferredModel):
+class Config(BaseModel):
     """Base of all config models.
 
-    Defaults are not checked, so that an empty config costs nothing: not even a pydantic model is made of the class.
+    Defaults are not checked, so that an empty config costs nothing.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True, hide_input_in_errors=True)
