@@ -22,9 +22,9 @@ from amplifier_core._discovery import (
     NotFoundError,
     UnloadableError,
     check_manifest,
+    find_entry_point,
     find_package_dir,
     guess_type,
-    module_entry_points,
     module_failure_reason,
     package_name,
     validation_error,
@@ -193,7 +193,7 @@ class ModuleLoader:
     def _load_installed(self, module_id: str) -> _Loaded:
         """Load by entry point, else by package name; an error inside the module is raised as it is."""
         for rescan in (False, True):  # the second time for modules installed since the last scan
-            entry_point = module_entry_points(rescan=rescan).get(module_id)
+            entry_point = find_entry_point(module_id, rescan=rescan)
             if entry_point is not None:
                 mount = entry_point.load()
                 logger.info("Loaded module '%s' from entry point", module_id)

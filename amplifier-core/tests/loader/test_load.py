@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from amplifier_core import ModuleCoordinator, ModuleLoader, ModuleValidationError
-from amplifier_core._discovery import module_entry_points
+from amplifier_core._discovery import find_entry_point, module_entry_points
 from amplifier_core.loader import module_failure_reason
 from amplifier_core.module_sources import ModuleLoadError
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFound
@@ -77,6 +77,25 @@ def test_scan_is_remembered_until_the_path_changes(monkeypatch: pytest.MonkeyPat
     assert "tool-late" not in module_entry_points()
     (info / "entry_points.txt").write_text("[amplifier.modules]\ntool-late = late:mount\n")
     assert "tool-late" in module_entry_points(rescan=True)
+
+
+def test_the_distribution_of_a_module_counts_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """The entry point of the distribution that is named after a module is found without reading any other."""
+    for name, target in (("another", "another:mount"), ("amplifier-module-tool-late", "late:mount")):
+        info = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[amplifier.modules]\ntool-late = {target}\ntool-{name} = {target}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    found = find_entry_point("tool-late")
+    assert found is not None
+    assert found.value == "late:mount"
+    assert find_entry_point("tool-late") is found
+    other = find_entry_point("tool-another")
+    assert other is not None
+    assert other.value == "another:mount"
+    assert find_entry_point("tool-missing") is None
 
 
 async def test_installed_since_the_scan(make_module: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
