@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import amplifier_core
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 KERNEL = ROOT / "amplifier-core" / "amplifier_core"
+END_TO_END = ROOT / "amplifier-digital-twin" / "amplifier_digital_twin" / "profiles" / "e2e-event-logging.yaml"
 
 
 def _project(path: Path) -> dict[str, Any]:
@@ -98,12 +100,14 @@ def test_an_outward_import_is_noticed(tmp_path: Path) -> None:
 
 
 def _lists_of_modules(workspace: dict[str, Any]) -> list[tuple[str, set[str], str]]:
-    """Return the lists of modules in `pyproject.toml`: where each is, what it has, and how it writes a module."""
+    """Return the lists of modules in `pyproject.toml` and a profile: where each is, its entries, how it names modules."""
     linter = workspace["tool"]["importlinter"]
     contracts = {contract["id"]: contract for contract in linter["contracts"]}
     package, project = "amplifier_module_{package}", "amplifier-module-{id}"
     sources = {f"{name} = {{ workspace = true }}" for name in workspace["tool"]["uv"]["sources"]}
+    wheels = {entry["name"] for entry in yaml.safe_load(END_TO_END.read_text(encoding="utf-8"))["packages"]}
     return [
+        (f"packages of the profile {END_TO_END.name}", wheels, project),
         ("[project] dependencies", set(workspace["project"]["dependencies"]), f"{project}=={VERSION}"),
         ("[tool.uv.sources]", sources, f"{project} = {{{{ workspace = true }}}}"),
         ("[tool.mypy] packages", set(workspace["tool"]["mypy"]["packages"]), package),
@@ -127,13 +131,13 @@ def _mistakes(workspace: dict[str, Any], ids: list[str]) -> list[str]:
 def test_every_module_is_in_every_list() -> None:
     """A module in `modules/` is installed, type-checked and kept from importing others; a message says what to add."""
     mistakes = _mistakes(WORKSPACE, [member.name for member in MODULES])
-    assert not mistakes, "pyproject.toml does not fit the folder modules/:\n" + "\n".join(mistakes)
+    assert not mistakes, "these lists do not fit the folder modules/:\n" + "\n".join(mistakes)
 
 
-def test_a_new_module_is_missing_from_six_lists() -> None:
+def test_a_new_module_is_missing_from_seven_lists() -> None:
     """A folder alone is not enough: each list is named, with the line that it lacks."""
     mistakes = _mistakes(WORKSPACE, [*(member.name for member in MODULES), "tool-new"])
-    assert len(mistakes) == 6
+    assert len(mistakes) == 7
     assert f"add to [project] dependencies: amplifier-module-tool-new=={VERSION}" in mistakes
     assert "add to [tool.mypy] packages: amplifier_module_tool_new" in mistakes
 
