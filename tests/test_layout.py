@@ -100,7 +100,7 @@ def test_an_outward_import_is_noticed(tmp_path: Path) -> None:
 
 
 def _lists_of_modules(workspace: dict[str, Any]) -> list[tuple[str, set[str], str]]:
-    """Return the lists of modules in `pyproject.toml` and a profile: where each is, its entries, how it names modules."""
+    """Return the lists of modules in `pyproject.toml` and a profile: the place, the entries, how it names modules."""
     linter = workspace["tool"]["importlinter"]
     contracts = {contract["id"]: contract for contract in linter["contracts"]}
     package, project = "amplifier_module_{package}", "amplifier-module-{id}"
