@@ -82,6 +82,11 @@ class Selection(NamedTuple):
     #: Single paths to leave out.
     hidden: Iterable[str] = ()
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the names or folders of files are limited."""
+        return bool(self.names or self.folders or self.excluded_names)
+
     def narrow(self, glob: Glob | None, *, is_negated: bool = False, names: tuple[str, ...] = ()) -> Selection:
         """Return the part that may match a pattern, or not match it, and has one of the names if there are any."""
         if glob is None or is_negated:
@@ -136,12 +141,17 @@ def exclude_paths(paths: Iterable[str]) -> list[str]:
     return options
 
 
-def pattern_options(call: GrepCall, max_file_size: int | None, *, has_lines: bool) -> Sequence[str]:
-    """Return the options for what to search and what to print: JSON with lines, else paths with or without counts."""
+def pattern_options(
+    call: GrepCall, max_file_size: int | None, *, has_lines: bool, is_logged: bool = False
+) -> Sequence[str]:
+    """Return the options for what to search and what to print: JSON with lines, else paths with or without counts.
+
+    `is_logged`: ripgrep names each file that it leaves out, those that are too large among them.
+    """
     options = ["--no-mmap", "--engine=auto", "--ignore-case" if call.ignore_case else "--case-sensitive"]
     options += ["--multiline", "--multiline-dotall"] if call.multiline else ["--crlf"]
     if max_file_size is not None:
-        options += [f"--max-filesize={max_file_size}", "--debug"]  # which logs the files that are larger
+        options += [f"--max-filesize={max_file_size}", *["--debug"] * is_logged]
     if has_lines:
         options.append("--json")
         if call.mode == "content":

@@ -263,9 +263,13 @@ class GrepSearch(Search):
             selection = selection._replace(hidden=work.hidden.met)
         selection = selection.narrow(call.glob, is_negated=call.is_glob_negated, names=call.names)
         most = self._settings.grep.max_file_size
+        # The log names the files that are too large, but also each that the selection leaves out.
+        is_logged = not selection.is_narrow
         with selection_options(selection, place) as (options, fds):
-            argv = [*program, *options, *pattern_options(call, most, has_lines=has_lines), "./"]
-            code = work.run(argv, output, fds=fds)
+            searched = pattern_options(call, most, has_lines=has_lines, is_logged=is_logged)
+            code = work.run([*program, *options, *searched, "./"], output, fds=fds)
+        if not is_logged and not output.files and work.how == "done":
+            _note_large_files(work, filter(_path_filter(call), work.list_files(selection)[0]), most)
         return output, code
 
     def _grep_by_fallback(self, call: GrepCall, work: SearchRun, selection: Selection) -> tuple[Output, int]:
@@ -326,6 +330,19 @@ def _is_searchable(call: GrepCall, work: SearchRun, most: int) -> bool:
     if size > most:
         work.notes.large[work.place.shown("")] = size
     return size <= most
+
+
+def _note_large_files(work: SearchRun, paths: Iterable[str], most: int) -> None:
+    for number, path in enumerate(paths):
+        if number % 128 == 0 and work.is_late():
+            work.how = "late"
+            return
+        try:
+            size = os.stat(path, dir_fd=work.place.fd, follow_symlinks=False).st_size
+        except OSError:
+            continue  # gone meanwhile
+        if size > most:
+            work.notes.large[readable(path)] = size
 
 
 def _selection(exclusions: Sequence[str], includes_ignored: bool) -> Selection:
