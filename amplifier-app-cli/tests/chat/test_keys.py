@@ -130,7 +130,8 @@ def test_pasted_mode_is_refused(start: Callable[..., Any], scripted: Callable[..
     chat.wait_for("❯ accept-edits")
     chat.send("\r")
     chat.wait_for_prompt("permissions: accept-edits")
-    _end(chat)
+    changes = [record["data"] for record in _end(chat) if record["event"] == "policy:mode_changed"]
+    assert [change["mode"] for change in changes] == ["accept-edits"]
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_shell_line_without_a_shell(start: Callable[..., Any], scripted: Callabl
     chat = start("--bundle", scripted("turns: [{text: Hello.}]"))
     chat.line("!ls")
     chat.wait_for_prompt("no bash tool")
-    _end(chat)
+    assert [record for record in _end(chat) if record["event"].startswith("tool:")] == []
 
 
 def test_resume_switches_the_session(start: Callable[..., Any], scripted: Callable[..., str]) -> None:

@@ -146,8 +146,9 @@ def test_shortcuts(key: str, expected: str | None) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_mode_or_a_problem(content: bytes) -> None:
-    """Whatever a file holds, reading it returns or raises ValueError."""
+    """Whatever a file holds, it is a mode with a name, no mode, or a ValueError."""
     try:
-        parse_mode(Path("x.md"), b"---\nmode:\n " + content + b"\n---\nbody", "user")
+        mode = parse_mode(Path("x.md"), b"---\nmode:\n " + content + b"\n---\nbody", "user")
     except ValueError:
         return
+    assert mode is None or (mode.name and mode.source == "user")
